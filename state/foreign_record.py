@@ -114,7 +114,7 @@ def _error(kept: KeptStore, partition: int, offset: int, reason: str) -> Corrupt
     name, application = kept.store.name, kept.application
     topic = changelog_topic(application, name)
     return CorruptionError(
-        f"topic {topic}, partition {partition}, offset {offset}: the record is none of the store {name!r} of the application {application!r}: "
+        f"topic {topic}, partition {partition}, offset {offset}: the record does not belong to the store {name!r} of the application {application!r}: "
         f"{reason}. Expected records that the application wrote; another program wrote this one. Start from scratch with `streamkit apps reset "
         f"{application}`, or restore a backup of the log; or give the step that keeps it another store (store=… or name=…), and delete this one by "
         f"app.drop_store({name!r})",

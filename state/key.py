@@ -27,6 +27,7 @@ from streamkit.log.values.keys import decode_key_slices, key_parts
 from streamkit.log.values.slices import ByteSlices, join, overlapping
 
 NUMBER_MAX = 0xFFFF  # of key groups and of stores
+FIRST_TIME = range(4, 12)  # where the first time before the key lies
 _SIGN = 1 << 63
 _PREFIX = np.dtype([("key_group", ">u2"), ("store_number", ">u2")])
 

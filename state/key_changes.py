@@ -90,7 +90,6 @@ def _batch(
         return
     if trail.is_converted and not known.any():
         return
-    epochs = np.array([record.epoch for record in trail.epochs] or [0], np.int64)[written_by]
-    times = np.array([record.timestamp_ms for record in trail.epochs] or [0], np.int64)[written_by]
+    epochs, times = (known_of[written_by] if known.any() else written_by for known_of in (trail.numbers, trail.times_ms))
     facts = [pa.array(epochs, mask=~known), pa.array(times, mask=~known).cast(COLUMNS[1].type), values.is_null()]
     yield pa.RecordBatch.from_arrays([*facts, *rows.columns], schema=pa.schema([*COLUMNS, *rows.schema]))

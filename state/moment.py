@@ -11,7 +11,7 @@ import numpy as np
 
 from streamkit.errors import ConfigError
 from streamkit.log.rows.event_time import TIME_MS_MAX
-from streamkit.log.values.whole_number import as_whole_number
+from streamkit.log.values.whole_number import as_whole_number, whole_number
 
 UNIX_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND = dt.timedelta(milliseconds=1)
@@ -39,6 +39,24 @@ def bound_ms(moment: Any) -> int | None:
         return None
     found, is_whole = _cut(moment)
     return found if is_whole else found + 1
+
+
+def epoch_or_milliseconds(moment: Any) -> tuple[int | None, int | None]:
+    """
+    The number of an epoch, or a time in milliseconds since 1970; the other one is None. ConfigError if it is neither.
+
+    A whole number is an epoch, also as a text of digits; everything else is a time.
+    """
+    is_epoch = as_whole_number(moment) is not None or (isinstance(moment, str) and moment.isascii() and moment.isdecimal())
+    if is_epoch:
+        return whole_number("as_of", int(moment)), None
+    try:
+        return None, milliseconds(moment)
+    except ConfigError:
+        raise ConfigError(
+            f"found as_of={moment!r}; expected the number of an epoch, or a time of the host: a datetime, or ISO 8601 text such as "
+            "'2026-01-31T12:00:00Z', UTC unless it has a zone"
+        ) from None
 
 
 def _cut(moment: Any) -> tuple[int, bool]:

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import numpy as np
+
 from streamkit.errors import ConfigError, CorruptionError, StorageFullError, StoreLostError, StoreNotFoundError
 from streamkit.log.catalog import applications, epoch_trail, epochs, manifest, span, topics
 from streamkit.log.catalog.applications import ApplicationMoment, ApplicationState
@@ -210,11 +212,20 @@ class StateReader:
 
     def hold(self) -> None:
         """Let all calls from now on see the newest epoch; StateMovedError if the application was started again meanwhile."""
+        self.open_all()
+        self._log.catalog.read(self.hold_within)
+
+    def open_all(self) -> None:
+        """Open the local stores of all tasks, which comes before the look into the catalog that says how far they have come."""
         with self._lock:
             known = self.known()
             for task in range(known.application.tasks):
                 self._local_part(known, task)
-            self._held = self._log.catalog.read(self._read_all)
+
+    def hold_within(self, transaction: Transaction) -> None:
+        """As `hold`, as of a transaction in which others look, too; the local stores were opened before it."""
+        with self._lock:
+            self._held = self._read_all(transaction)
 
     def hold_at(self, epoch: int | None, moment_ms: int | None) -> None:
         """
@@ -526,19 +537,27 @@ class StateReader:
         self._check_logged(known)
         trail = epoch_trail.trail_of(transaction, known.application.id)
         counted = self._counters(transaction, known, range(known.program.key_groups))
-        epoch = wanted if wanted is not None else trail.newest_at(moment_ms or 0)
+        epoch = wanted if wanted is not None else _newest_at(trail, self._application, moment_ms or 0)
         newest = applications.moment_of(transaction, self._application).epoch
         cleaned = trail.first_behind({place: counters.cleaned_offset for place, counters in counted.items()})
         first = max([cleaned, *(self._made_by(transaction, trail, topic_id) for topic_id, _ in counted)])
-        if epoch is None or not first <= epoch <= newest:
-            asked = f"epoch {epoch}" if epoch is not None else f"the time {moment_ms} ms, before the epochs that are known,"
+        if epoch is not None and epoch > newest:
             raise ConfigError(
-                f"found {asked} of {self._application}; the changelog of {self._stores[0]!r} knows the epochs {first} to {newest}: of what came "
-                "before, compaction has left the newest row of each key, or a start has written all rows again, or the catalog has forgotten the epoch, "
-                f"of which it remembers the last {epochs.HISTORY_EPOCHS:,}; min.compaction.lag.ms of the changelog puts compaction off"
+                f"found epoch {epoch} of {self._application}; the changelog of {self._stores[0]!r} knows the epochs {first} to {newest}. "
+                "A whole number is an epoch; a time is a datetime, or a text such as 2026-01-31T12:00:00Z"
+            )
+        if epoch is None or epoch < first:
+            asked = f"epoch {epoch}" if epoch is not None else "no epoch that is known"
+            asked += "" if moment_ms is None else f" at the time {_iso_text(moment_ms)}"
+            raise ConfigError(
+                f"found {asked} of {self._application}; the changelog of {self._stores[0]!r} knows the epochs {first} to {newest}. Earlier ones "
+                "are unknown because compaction has left only the newest row of each key, or a start has written all rows again, or the catalog "
+                f"remembers only the last {epochs.HISTORY_EPOCHS:,} epochs; min.compaction.lag.ms of the changelog delays compaction"
             )
         ends = trail.ends_behind(epoch, {place: counters.next_offset for place, counters in counted.items()})
         extents = {place: span.whole_extents(transaction, *place, 0, end) for place, end in ends.items()}
+        state = epochs.state_behind(transaction, applications.get(transaction, self._application), epoch)
+        self._known = replace(known, application=state)
         return _HeldEpoch(ViewPosition(epoch, {}), extents, self._kept(transaction, known, counted), ends)
 
     def _check_logged(self, known: ReadProgram) -> None:
@@ -548,7 +567,7 @@ class StateReader:
     def _made_by(self, transaction: Transaction, trail: EpochTrail, topic_id: int) -> int:
         """The first epoch behind which a changelog was there: one that was made for an application that had run is that of a store filled again."""
         made_ms = topics.schema_versions(transaction, topic_id)[0].created_ms
-        made = next((record.epoch for record in trail.epochs if record.timestamp_ms >= made_ms), trail.newest)
+        made = trail.first_since(made_ms)
         return max(trail.first, made if made > 1 else 0)
 
     def _read_program(self, transaction: Transaction) -> ReadProgram:
@@ -598,6 +617,22 @@ def _goes_on_from(transaction: Transaction, moment: ApplicationMoment, before: A
 
 class _OtherwiseError(Exception):
     """A local store turned out to be damaged, or to have moved on, as the cause says: it is read otherwise."""
+
+
+def _newest_at(trail: EpochTrail, application: str, moment_ms: int) -> int | None:
+    """The newest epoch at a moment, None if it is forgotten; ConfigError if the application had no epoch yet."""
+    epoch = trail.newest_at(moment_ms)
+    if epoch is None and not trail.first:
+        said = "has had no epoch yet"
+        if len(trail.numbers):
+            first = f"its first, epoch {trail.numbers[0]}, is of {_iso_text(int(trail.times_ms[0]))}"
+            said = f"had no epoch yet then: {first}; expected that time or a later one"
+        raise ConfigError(f"found the time {_iso_text(moment_ms)}; {application} {said}")
+    return epoch
+
+
+def _iso_text(time_ms: int) -> str:
+    return f"{np.datetime64(time_ms, 'ms')}Z"
 
 
 def view_position(transaction: Transaction, state: ApplicationState) -> ViewPosition:

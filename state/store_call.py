@@ -92,7 +92,7 @@ class StoreCall:
             return stored.schema.empty_table()
         if is_found_by_key:
             wanted = WantedRows() if start is None else WantedRows(start_ms=start, end_ms=start + 1)
-            return self._of_key(columns, wanted)
+            return self.of_key(columns, wanted)
         times = [] if start is None else [np.array([start], np.int64)]
         if self.store.is_spread:
             return self._everywhere(columns, times) if own == self.store.key else self._rows_under(columns, times)
@@ -112,8 +112,8 @@ class StoreCall:
         has_all = len(key) + len(named) == len(self.store.key.names) and not self.stored.has_sessions
         return self.store.key if has_all else self.stored.key
 
-    def _of_key(self, columns: Sequence[pa.Array], wanted: WantedRows) -> pa.Table:
-        """The wanted windows of one key, as users declared it."""
+    def of_key(self, columns: Sequence[pa.Array], wanted: WantedRows) -> pa.Table:
+        """The wanted rows of one key, as users declared it, which may be of several windows."""
         if self.store.is_spread:
             return self.selected(_with_key(wanted, encode_keys(columns)[0].as_py()), None)
         group = key_groups(columns, self.known.program.key_groups).astype(np.int64)
@@ -267,6 +267,27 @@ class StoreCall:
             raise self._wrong_key(first, named, key, "the first of them")
         return self._key_values(Schema(key.columns[:count]), first, named)
 
+    @property
+    def history_ms(self) -> int | None:
+        """How far behind stream time `valid_at` goes back; None if the store keeps no versions."""
+        if self.former is not None:
+            return self.former.history_ms
+        return self.store.retention_ms if self.stored.kind == "versioned" else None
+
+    def checked_history_ms(self) -> int:
+        """How far `valid_at` goes back; ConfigError if the store keeps no versions."""
+        if (found := self.history_ms) is not None:
+            return found
+        raise ConfigError(
+            f"the store {self.store.name!r} keeps no versions, so it does not know what was valid at an event time: only tables with versioned= "
+            f"and versioned stores of processors do; it is read by {self._verbs}"
+        )
+
+    def whole_key(self, first: Sequence[Any], named: Mapping[str, Any]) -> list[pa.Array] | None:
+        """The key columns that have these values; None if they are not all that users declared, or no row can have them."""
+        is_whole = len(first) + len(named) == len(self.stored.key.names)
+        return self._key_columns(self.stored.key, first, named) if is_whole else None
+
     def _encoded(self, columns: Sequence[pa.Array]) -> bytes:
         encoded: bytes = encode_keys(columns)[0].as_py() if columns else b""
         return encoded
@@ -304,7 +325,7 @@ class StoreCall:
         if not key and not named:
             return self.selected(wanted, limit)
         columns = self._key_columns(self.stored.key, key, named)
-        found = self.stored.schema.empty_table() if columns is None else self._of_key(columns, wanted)
+        found = self.stored.schema.empty_table() if columns is None else self.of_key(columns, wanted)
         found = found.sort_by(WINDOW_START) if self.stored.layout.has_lists and not self.stored.layout.after else found
         return found if limit is None else found.slice(0, _checked(limit))
 
@@ -314,6 +335,7 @@ class StoreCall:
         some = {
             "windows": self.stored.has_windows,
             "sessions": self.stored.has_sessions,
+            "valid_at": self.history_ms is not None,
         }
         return ", ".join([*EVERY_STORE, *(verb for verb, fits in some.items() if fits), "as_of", "history"])
 
@@ -361,25 +383,18 @@ class StoreCall:
         wanted = _with_key(EVERYTHING, encode_keys(columns)[0].as_py())
         return changes_of(self.log.storage, self.stored, groups, wanted, extents, trail)
 
-    def as_of(self, time_ms: int, key: Sequence[Any], named: Mapping[str, Any], limit: int | None) -> pa.Table:
-        """What `StoreView.as_of` gives of a table with history, and of a versioned store."""
-        stored, former = self.stored, self.former
-        history_ms = former.history_ms if former else stored.store.retention_ms if stored.kind == "versioned" else None
-        assert history_ms is not None, "other stores are read at an earlier epoch"
-        columns = self._key_columns(stored.key, key, named) if key or named else []
-        if columns is None:
-            return stored.schema.empty_table()
-        encoded = encode_keys(columns)[0].as_py() if columns else None
-        wanted = EVERYTHING if encoded is None else _with_key(EVERYTHING, encoded)
-        parts = self._tasks
+    def valid_at(self, time_ms: int, wanted: WantedRows, limit: int | None, key: Sequence[pa.Array] | None) -> pa.Table:
+        """What `StoreView.valid_at` gives; the `key` is that which is wanted, if it is one."""
+        stored, former, history_ms = self.stored, self.former, self.checked_history_ms()
         if former is None:
-            found = self._read(parts, lambda state, groups: valid_versions(stored, state, groups, wanted, time_ms))
+            found = self._read(self._tasks, lambda state, groups: valid_versions(stored, state, groups, wanted, time_ms))
         else:
             program, stores = self.known.program, self.known.application.stores
             history = StoredRows(program, program.store(former.store), stores[former.store].number)
-            if encoded is not None:
-                (group,) = key_groups(columns, self.known.program.key_groups)
-                parts = [] if group < 0 else [_one(int(group))]
+            parts = self._tasks
+            if key is not None:
+                (group,) = key_groups(key, self.known.program.key_groups)
+                parts = [] if group < 0 else [_one(int(group))]  # a null key has no row
             found = self._read(
                 parts,
                 lambda state, groups: valid_rows_of_table(stored, history, state, groups, wanted, time_ms),
@@ -441,7 +456,11 @@ class StoreCall:
 
     def _key_values(self, key: Schema, given: Sequence[Any], named: Mapping[str, Any]) -> list[GivenValues]:
         both = {**dict(zip(key.names, given, strict=False)), **named}
-        return [key_values([both[column.name]], column, f"the store {self.store.name!r}") for column in key]
+        what = f"the store {self.store.name!r}"
+        return [
+            key_values(pa.array([one]) if isinstance(one := both[column.name], pa.Scalar) else [one], column, what)
+            for column in key
+        ]
 
     def _wrong_key(self, given: Sequence[Any], named: Mapping[str, Any], key: Schema, expected: str) -> ConfigError:
         found = ", ".join([*map(repr, given), *(f"{name}={value!r}" for name, value in named.items())])

@@ -236,7 +236,7 @@ class TaskState:
 
     def count(self, ranges: Sequence[tuple[bytes, bytes]]) -> int:
         """How many keys there are in the given ranges [start, end)."""
-        return sum(len(self._first(start, end, None)[0]) for start, end in ranges)
+        return sum(len(self.scan_keys([bounds])) for bounds in ranges)
 
     def close(self) -> None:
         self._store.close()

@@ -498,7 +498,7 @@ class _Lock:
             if (found.st_dev, found.st_ino) == _identity(folder):
                 return
             self.release()  # the folder was discarded meanwhile, and with it the file
-        raise StoreBusyError(f"others keep discarding the local store in {folder}")
+        raise StoreBusyError(f"other processes keep discarding the local store in {folder}")
 
     def release(self) -> None:
         """Let others write; a child that came by a fork has no say in that."""

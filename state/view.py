@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +15,8 @@ import pyarrow as pa
 from streamkit.errors import ConfigError, CorruptionError, FormatVersionError, StreamKitError
 from streamkit.html_table import html_table
 from streamkit.log.catalog import applications
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.database.database import Transaction
 from streamkit.log.slab.slab import GONE
 from streamkit.log.topic.formats import rows_of
 from streamkit.log.values.whole_number import whole_number
@@ -24,11 +26,11 @@ from streamkit.schema import Schema
 from streamkit.state.expiry import Expiry, stream_time_of
 from streamkit.state.foreign_record import KeptStore, check_changelogs
 from streamkit.state.layout import layout_of
-from streamkit.state.moment import milliseconds
+from streamkit.state.moment import epoch_or_milliseconds, milliseconds
 from streamkit.state.snapshot import application_of, find_store, snapshot_of_store
 from streamkit.state.state_reader import OpenLog, ReadProgram, StateMovedError, StateReader, view_position
 from streamkit.state.store_call import StoreCall
-from streamkit.state.stored_rows import StoredRows
+from streamkit.state.stored_rows import StoredRows, WantedRows
 from streamkit.state.view_position import TIMEOUT_SECONDS, ViewPosition, wait_for
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class StoreView:
     `window_start=`. Without it all sessions or sliding windows of a key are found. Times are datetimes, ISO
     8601 text or milliseconds since 1970, UTC unless they have a zone; ConfigError if a time is none of these.
 
-    `range`, `prefix`, `windows`, `sessions` and `as_of` give rows in the order of the store: of windows by their starts, of sessions by
+    `range`, `prefix`, `windows`, `sessions`, `as_of` and `valid_at` give rows in the order of the store: of windows by their starts, of sessions by
     their ends, then by keys, as values compare, null first. `limit=` takes the first of them. `many` gives them in the order of
     the keys that were asked for.
     """
@@ -139,26 +141,60 @@ class StoreView:
         """
         return self._whole(lambda call: call.sessions(key, named, start, end, limit))
 
-    def as_of(self, time: Any, *key: Any, limit: int | None = None, **named: Any) -> pa.Table:
-        """
-        The rows that were valid at a time, of a key, or of all keys unless one is given, in the order of keys.
+    def bounded(self, wanted: WantedRows, key: Sequence[pa.Array] | None = None) -> pa.Table:
+        """The rows within bounds, in the order of the store; with a `key`, an array of one value for each key column, those of that key."""
+        return self._whole(lambda call: call.selected(wanted, None) if key is None else call.of_key(key, wanted))
 
-        Of tables with `versioned=`, and versioned stores of processors, it is the event time. Of other stores it is the time of the host, and
-        the rows are those of the epoch that was the newest then: as `at_epoch(time=)` has them. ConfigError for a time to which the history does
-        not go back: what was valid then may be gone.
+    def as_of(self, moment: Any, /, *key: Any, limit: int | None = None, **named: Any) -> pa.Table:
         """
-        if self._is_versioned:
-            return self._whole(lambda call: call.as_of(milliseconds(time), key, named, limit))
+        The rows of a key, or of all keys unless one is given, as the store had them behind an epoch or at a time of the host, in the order of the store.
+
+        A whole number is an epoch; anything else is a time, and means the epoch that was the newest then: as `at_epoch` has it. For the row that was
+        valid at an event time see `valid_at`. ConfigError for an epoch or a time to which the changelog does not go back: compaction may have
+        taken rows of it.
+        """
+        epoch, time_ms = epoch_or_milliseconds(moment)
         self._check_free("as_of")
-        with self.at_epoch(time=time) as past:
+        with self.at_epoch(epoch, time=time_ms) as past:
             if past.has_windows and (key or named):
                 return past.windows(*key, limit=limit, **named)
             return past.find(*key, **named) if key or named else past.range(limit=limit)
 
+    def valid_at(
+        self, time: Any, /, *first: Any, start: Any = None, end: Any = None, starts_with: str | None = None,
+        limit: int | None = None, **named: Any,
+    ) -> pa.Table:  # fmt: skip
+        """
+        The rows that were valid at an event time, in the order of keys; of tables with `versioned=`, and versioned stores of processors.
+
+        Of all keys, unless some are chosen: those whose first key columns have these values, and whose next one begins with the text `starts_with`, as in
+        `prefix`; or those from `start` on and before `end`, as in `range`. ConfigError for a store that keeps no versions, and for a
+        time to which the history does not go back: what was valid then may be gone.
+        """
+        if (first or named or starts_with is not None) and (start is not None or end is not None):
+            raise ConfigError("valid_at() chooses keys by how they begin, or by start= and end=; expected one of them")
+        time_ms = milliseconds(time)
+
+        def look(call: StoreCall) -> pa.Table:
+            call.checked_history_ms()
+            is_range = start is not None or end is not None
+            wanted = call.within(start, end) if is_range else call.beginning(first, named, starts_with)
+            key = call.whole_key(first, named) if starts_with is None else None
+            return call.valid_at(time_ms, wanted, limit, key)
+
+        return self._whole(look)
+
     @property
-    def _is_versioned(self) -> bool:
-        keeps_former_rows = self.program.keeper(self.store.name).history_of(self.store.name) is not None
-        return keeps_former_rows or StoredRows(self.program, self.store).kind == "versioned"
+    def history_ms(self) -> int | None:
+        """How far behind stream time `valid_at` goes back, in ms; None if the store keeps no versions."""
+        former = self.program.keeper(self.store.name).history_of(self.store.name)
+        if former is not None:
+            return former.history_ms
+        return self.store.retention_ms if StoredRows(self.program, self.store).kind == "versioned" else None
+
+    def check_versions(self) -> None:
+        """ConfigError if the store keeps no versions, of which `valid_at` could find one."""
+        self._whole(lambda call: call.checked_history_ms())
 
     def history(self, *key: Any, **named: Any) -> pa.Table:
         """
@@ -198,7 +234,7 @@ class StoreView:
         self._wait()
         if not hasattr(spark, "createDataFrame"):
             raise ConfigError(
-                f"to_spark() takes a SparkSession, as SparkSession.builder.getOrCreate() gives one; found {spark!r}"
+                f"to_spark() needs a SparkSession, as SparkSession.builder.getOrCreate() gives one; found {spark!r}"
             )
         condition = None if where is None else RowCondition.of(where, Schema.parse(self.schema))
         if self.reader.position() is not None or not os.path.isabs(self.log.root):
@@ -245,7 +281,7 @@ class StoreView:
         for an epoch to which the changelog does not go back: compaction may have taken rows of it.
         """
         if (epoch is None) == (time is None):
-            raise ConfigError("at_epoch() takes the number of an epoch, or time=; expected one of them")
+            raise ConfigError("at_epoch() needs the number of an epoch, or time=; expected one of them")
         number = None if epoch is None else whole_number("epoch", epoch)
         moment_ms = None if time is None else milliseconds(time)
         self._check_free("at_epoch")
@@ -262,9 +298,7 @@ class StoreView:
     @contextmanager
     def _held(self, hold: Callable[[StateReader], None]) -> Iterator[StoreView]:
         """A view with a reader of its own, all calls of which see the epoch that `hold` chooses."""
-        former = self.program.keeper(self.store.name).history_of(self.store.name)
-        followed = [self.store.name] if former is None else [self.store.name, former.store]
-        with closing(StateReader(self.log, self.application, followed)) as reader:
+        with closing(StateReader(self.log, self.application, self.followed)) as reader:
             for attempt in range(ATTEMPTS):
                 try:
                     hold(reader)
@@ -274,6 +308,12 @@ class StoreView:
                     if attempt == ATTEMPTS - 1:
                         raise self._restless() from None
             yield replace(self, reader=reader)
+
+    @property
+    def followed(self) -> list[str]:
+        """The stores that calls read: this one, and that of its former rows if it has any."""
+        former = self.program.keeper(self.store.name).history_of(self.store.name)
+        return [self.store.name] if former is None else [self.store.name, former.store]
 
     def watch(self, order_by: str | Sequence[str] | None = None, *, limit: int = 20) -> StoreWatch:
         """
@@ -378,6 +418,43 @@ class StoreView:
     def _wait(self) -> None:
         if self.awaited is not None and self.reader.position() is None:
             wait_for(self.log.catalog, self.application, *self.awaited)
+
+
+@contextmanager
+def views_at_now(
+    views: Sequence[StoreView], catalog: Catalog, look: Callable[[Transaction], Result]
+) -> Iterator[tuple[list[StoreView], Result]]:
+    """
+    Views whose calls all see what was committed at one moment, of whatever applications, and what `look` finds at that same moment.
+
+    They last as long as the block. StreamKitError if an application is started again and again meanwhile.
+    """
+    with ExitStack() as stack:
+        readers = [StateReader(view.log, view.application, view.followed) for view in views]
+        for reader in readers:
+            stack.enter_context(closing(reader))
+
+        def seen(transaction: Transaction) -> Result:
+            for reader in readers:
+                reader.hold_within(transaction)
+            return look(transaction)
+
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                for reader in readers:
+                    reader.open_all()
+                found = catalog.read(seen)
+                break
+            except StateMovedError:
+                for reader in readers:
+                    reader.forget()
+                if not left:
+                    raise _restless(", ".join(view.application for view in views)) from None
+        yield [replace(view, reader=reader) for view, reader in zip(views, readers, strict=True)], found
+
+
+def _restless(applications: str) -> StreamKitError:
+    return StreamKitError(f"{applications}: started again and again while their stores were read; read them again")
 
 
 def open_view(log: OpenLog, application: str, name: str) -> StoreView:

@@ -103,7 +103,7 @@ def missing_of(catalog: Catalog, application: str, wanted: ViewPosition) -> str 
 def unreached_text(application: str, missing: str, seconds: float) -> str:
     """What is said when the wait is over."""
     return (
-        f"the application {application!r} has not come so far after {seconds} s: {missing}; is it running (streamkit apps list)?"
+        f"the application {application!r} has not got so far after {seconds} s: {missing}; is it running (streamkit apps list)?"
     )
 
 
@@ -115,6 +115,11 @@ def _stands(transaction: Transaction, application: str, wanted: ViewPosition) ->
     found = {}
     for name in wanted.offsets:
         topic_id = topics.get(transaction, name).id
+        if topic_id not in read and name in {one for one, _ in applications.program_inputs(transaction, moment.id)}:
+            raise ConfigError(
+                f"the application {application!r} has read a former topic {name!r}, which was deleted and made again; it reads the new one from its "
+                "beginning once it is started again"
+            )
         if topic_id not in read:
             names = sorted(topic.name for topic in topics.every(transaction) if topic.id in read)
             raise ConfigError(

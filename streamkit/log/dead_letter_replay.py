@@ -19,11 +19,14 @@ from streamkit.log.log import Log
 from streamkit.log.rows.records import records_of
 from streamkit.log.topic.settings import CLEANUP_POLICY
 from streamkit.log.topic.topic import Topic
+from streamkit.names import check_name
+from streamkit.schema import Schema
 
 SUFFIX = "-replayed"
 KEY = ("topic", "topic_id", "partition", "offset")  # by id, for a topic that was made again begins at offset 0 again
 MARKS = "topic string NOT NULL, topic_id bigint NOT NULL, partition int NOT NULL, offset bigint NOT NULL"
-MARKS_OF_BEFORE = "topic string NOT NULL, partition int NOT NULL, offset bigint NOT NULL, topic_id bigint"
+MARKS_WITHOUT_ID = "topic string NOT NULL, partition int NOT NULL, offset bigint NOT NULL"  # as they were once
+MARKS_OF_BEFORE = f"{MARKS_WITHOUT_ID}, topic_id bigint"
 
 
 @dataclass
@@ -55,9 +58,9 @@ def check_dead_letter_topic(log: Log, name: str) -> None:
 
 
 def replayed(log: Log, name: str) -> set[RecordOrigin]:
-    """The places of the records that were sent again from a dead-letter topic."""
+    """The places of the records that were sent again from a dead-letter topic; none if another topic has the name of its marks."""
     marks = f"{name}{SUFFIX}"
-    if marks not in log.topics():
+    if marks not in log.topics() or not _holds_marks(log.topic(marks)):
         return set()
     rows = log.read(marks).to_pylist()
     return {(row["topic"], row.get("topic_id") or UNKNOWN_ID, row["partition"], row["offset"]) for row in rows}
@@ -67,19 +70,21 @@ def replay(log: Log, name: str, letters: Iterable[DeadLetter], *, is_dry: bool =
     """
     Send the records of dead letters of a topic back to where they came from: all of them or none, each once.
 
-    They are sent in the order in which they stand in their partitions, whatever order their letters have, so that of a key the newest stays
-    the newest. A record that several steps failed on is sent once. Columns that a topic got since are null. A dry run sends nothing, and refuses what
-    would be refused. TopicNotFoundError if a topic is gone, or is another one of that name, SchemaError if it does not take the
-    record any more; nothing is sent then. FencedError if another replay of the topic began meanwhile.
+    They are sent in the order that they have in their partitions, whatever the order of the dead letters, so that the newest record of a key
+    stays the newest. A record that several steps failed on is sent once. Columns that a topic has got since are null. A dry run sends nothing, and
+    raises the same errors. TopicNotFoundError if a topic is gone, or was made again, SchemaError if it no longer accepts the record, or if the
+    topic of the marks holds something else; nothing is sent then. FencedError if another replay of the topic began meanwhile.
     """
     check_dead_letter_topic(log, name)
+    marks, producer_name = f"{name}{SUFFIX}", check_name(f"dlq-replay-{name}", "producer")
     if is_dry:
         chosen, found = _chosen(letters, replayed(log, name))
         for topic, record in _records(log, chosen):
             records_of(log.topic(topic), record, log.clock.now_ms())
+        if chosen:
+            _check_marks(log, marks)
         return found
-    marks = f"{name}{SUFFIX}"
-    with log.producer(id=f"dlq-replay-{name}") as producer:  # fences another replay, which reads the marks of this one then
+    with log.producer(id=producer_name) as producer:  # fences another replay, which reads the marks of this one then
         chosen, found = _chosen(letters, replayed(log, name))
         if not chosen:
             return found
@@ -93,7 +98,21 @@ def replay(log: Log, name: str, letters: Iterable[DeadLetter], *, is_dry: bool =
     return found
 
 
+def _check_marks(log: Log, name: str) -> None:
+    """SchemaError if a topic of the marks' name holds something else."""
+    if name in log.topics(internal=True) and not _holds_marks(log.topic(name)):
+        raise SchemaError(
+            f"topic {name} has {log.topic(name).schema}; expected {MARKS}, or no topic of that name: "
+            f"it is to hold the places of the records that were sent again from {name.removesuffix(SUFFIX)}, so delete it, or keep its rows elsewhere"
+        )
+
+
+def _holds_marks(topic: Topic) -> bool:
+    return not topic.internal and topic.schema in map(Schema.parse, (MARKS, MARKS_OF_BEFORE, MARKS_WITHOUT_ID))
+
+
 def _declare_marks(log: Log, name: str) -> None:
+    _check_marks(log, name)
     if name not in log.topics():
         log.create_topic(name, MARKS, key=KEY, partitions=1, config={CLEANUP_POLICY: "compact"})
     elif "topic_id" not in log.topic(name).schema:

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 @final
 class Log:
     """
-    Topics at one location. `storage.files` may travel to tasks; the catalog stays with drivers and clients.
+    Topics at one location. Tasks may use `storage.files`; only drivers and clients use the catalog.
 
     `root` is the absolute directory, or `:memory:`; `location` opens the same log elsewhere: the root, or a URL of
     PostgreSQL, from which a password was left out (`has_password`). A log belongs to the process that opened it.
@@ -116,7 +116,7 @@ class Log:
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{self!r} cannot travel to another process; send its storage and what was read from its catalog")
+        raise TypeError(f"{self!r} cannot be sent to another process; send its storage and what was read from its catalog")
 
     def close(self) -> None:
         """Close the catalog; a second call does nothing."""
@@ -137,14 +137,14 @@ class Log:
         format_settings: Mapping[str, Any] | None = None,
     ) -> Topic:
         """
-        Create a topic of rows with this schema; one that exists and was declared equally is returned as it is.
+        Create a topic of rows with this schema; if it exists and was declared in the same way, it is returned.
 
         `key` names the key columns, `timestamp` the column with the event time, `partition_by` those key columns that
         choose the partition (all of them unless given). `partitions` is the setting `topic_partitions` (4) unless given.
-        `config` has Kafka's settings; `settings.py` lists them. TopicExistsError, SchemaError or ConfigError say what does not fit.
+        `config` has Kafka's settings; `settings.py` lists them. TopicExistsError, SchemaError or ConfigError if something does not fit.
 
         With a `format` (`json`, `avro`, `protobuf`, `csv`, `string`, `bytes`) in place of a schema the topic is opaque: `key binary,
-        value binary`, keyed by `key`. Producers encode what `send` is given, Arrow and pandas go in as they are, `decode` reads it.
+        value binary`, keyed by `key`. Producers encode the value that `send` is given; Arrow and pandas data must have encoded bytes; `decode` decodes values.
         `format_schema` is the schema of the values: Avro's or JSON's, the text of a .proto file, the columns of CSV.
         `format_settings` may have `schema.registry.url` and more (docs/formats.md): values are then in the registry's wire format,
         their schemas under the subject `<topic>-value`, where a `format_schema` is registered now.
@@ -167,15 +167,15 @@ class Log:
         """
         Change a topic, and return it as it is then.
 
-        `partitions` may grow: rows that are there stay where they are, and as in Kafka new rows of a key may go to another
-        partition. `config` changes settings, None sets one back to its default. `schema` is the whole new schema: columns
-        that may be null can be added, types can get wider; older rows read as null and as the wider type. Producers, readers
-        and applications that are open go on with the topic as they know it; a reader that meets a wider type than it knows
-        gets a SchemaError. SchemaError for any other change of the schema, with both; ConfigError for fewer partitions, and
-        for more where stores, the state of an application or compaction need the rows of a key together.
+        `partitions` may grow: existing rows stay in their partitions, and as in Kafka new rows of a key may be written to another one.
+        `config` changes settings; None sets one back to its default. `schema` is the whole new schema: columns
+        that may be null can be added, types can get wider; older rows read as null and as the wider type. Open producers,
+        readers and applications go on with the topic as they know it; if a reader finds a wider type than it knows, it raises a
+        SchemaError. SchemaError for any other change of the schema, with both; ConfigError for fewer partitions, and
+        for more if stores, the state of an application or compaction need the rows of a key in one partition.
 
-        `format_schema` is the new schema of an opaque topic's values. A registry checks it by the subject's compatibility; without one,
-        Avro's rules do, by the format's setting `schema.compatibility` (BACKWARD unless given). SchemaError names both schemas.
+        `format_schema` is the new schema of an opaque topic's values. A registry checks it by the subject's compatibility; without a
+        registry, Avro's rules decide, by the format's setting `schema.compatibility` (BACKWARD unless given). SchemaError names both schemas.
         """
         parsed = None if schema is None else Schema.parse(schema)
         alteration = Alteration(partitions, {} if config is None else config, parsed, format_schema)
@@ -206,8 +206,8 @@ class Log:
         """
         Delete a topic with its rows. TopicNotFoundError if there is none, ConfigError while it backs a store.
 
-        As in Kafka, a topic in use is deleted too: producers, readers and applications that do get an error at their next
-        step (TopicNotFoundError or EpochFailedError), also when a topic of that name has been created again.
+        As in Kafka, a topic in use is deleted too: producers, readers and applications that use it get an error at their next step
+        (TopicNotFoundError or EpochFailedError), even if a topic of that name has been created again.
         """
         storage = self.storage_now()
         for path in self.catalog.topics.delete(name):
@@ -227,13 +227,14 @@ class Log:
         force: bool = False,
     ) -> None:
         """
-        Keep copies of the log's files under these folders too, best on disks of their own; all that are wanted, not those to add.
+        Keep copies of the log's files in these folders too, best on disks of their own; name all folders, not only new ones.
 
         Each slab is written `replication_factor` times (at first once per folder), and acknowledged when `min_insync_replicas`
-        copies (at first 1) are durable; both stay as on record unless given. `repair` copies what is there. Open producers, of
-        this `Log` too, keep roots and numbers; a root left out refuses them. An empty root on record is a new disk; `adopt`: the
-        log has moved, or a root lost its marker. ConfigError, and nothing done, for a folder in use, numbers that do not fit,
-        and, unless `force`, slabs that would lose their only whole copy.
+        copies (at first 1) are durable; both keep their former values unless given.
+        `repair` copies the existing files. Open producers, also of this `Log`, keep the former folders and numbers; a folder that is no
+        longer named refuses their writes. If a folder that was named before is empty, it counts as a new disk. `adopt` says that the log
+        has moved, or that a folder has lost its marker. ConfigError, and nothing is changed, for a folder in use, for numbers that do not
+        fit, and, unless `force`, if slabs would lose their only whole copy.
         """
         change = StorageChange(roots, replication_factor, min_insync_replicas, adopt, force)
         self.storage = change_storage(self.root, self.catalog, change)
@@ -250,7 +251,7 @@ class Log:
 
     def repair(self, *, is_dry: bool = False, progress: Callable[[int, int], None] | None = None) -> RepairReport:
         """
-        Check every copy of every slab, and make missing and damaged ones from a whole one; `is_dry` only looks.
+        Check every copy of every slab, and replace missing and damaged copies by whole ones; with `is_dry` only check.
 
         ConfigError if the log keeps one copy only: there is nothing to repair from.
         """
@@ -267,10 +268,10 @@ class Log:
 
     def maintain(self, topics: Iterable[str] | None = None) -> maintenance.MaintenanceReport:
         """
-        Do now what a running application does by itself every `maintenance_interval_ms`, and say what was done.
+        Do now the maintenance that a running application does every `maintenance_interval_ms`, and return what was done.
 
-        Retention by the topics' settings, compaction, merges, and the deletion of files that nothing refers to any more, once they have
-        waited for `file_delete_delay_ms`; of the named topics, or of all. Safe beside readers, writers and other maintenance.
+        This is retention by the topics' settings, compaction, merges, and the deletion of files that nothing has referred to for
+        `file_delete_delay_ms`; of the named topics, or of all. Readers, writers and other maintenance may run at the same time.
         """
         return maintenance.maintain(self, topics)
 
@@ -278,7 +279,7 @@ class Log:
         """
         Delete the rows before an offset, of all partitions or by partition, as Kafka's DeleteRecords does; -1 is the end.
 
-        Exactly those: a frame that the offset lies in is rewritten as two. Returns the earliest offset left, by partition.
+        Exactly these rows are deleted: if the offset is within a frame, the frame is rewritten as two. Returns the earliest offset left, by partition.
         ConfigError if a pin or a running application still needs one of them (and nothing is deleted), unless `force`;
         OffsetOutOfRangeError if an offset lies behind the end.
         """
@@ -306,11 +307,11 @@ class Log:
         max_block_ms: float = ProducerSettings.max_block_ms,
     ) -> Producer:
         """
-        A producer of rows, for any number of threads; use it in a `with` block. With an `id` it fences every older instance of that id.
+        A producer of rows, for any number of threads; use it in a `with` block. With an `id` it fences all older instances of that id.
 
-        Sequence numbers given to `send_batch` are remembered by `id`, across processes. The settings are Kafka's, see
-        ProducerSettings: without `linger_ms` rows go out by `flush`, by a full batch, by `receipt.result()` and at the end of the
-        `with` block, so that nothing of a block that raises is sent unasked; with it also that long after they were sent.
+        Sequence numbers given to `send_batch` are remembered by `id`, across processes. The settings are Kafka's, see ProducerSettings.
+        Without `linger_ms` rows are committed by `flush`, by a full batch, by `receipt.result()` and at the end of the `with` block; so if
+        the block raises, its waiting rows are not committed. With `linger_ms` they are also committed that long after they were sent.
         """
         settings = ProducerSettings(linger_ms, batch_size, buffer_memory, max_block_ms)
         return Producer(
@@ -336,9 +337,9 @@ class Log:
         """
         A consumer of rows; use it in a `with` block, or close it. See `Consumer`.
 
-        With `topics` and a `group` it is a member: the members share the partitions, and go on where the group has committed.
-        With topics alone it reads every partition by itself; without topics, those given to `assign`.
-        `auto_offset_reset` says where to begin without a committed offset, or where it is gone: `earliest`, `latest`, `none`
+        With `topics` and a `group` it is a member of the group: the members share the partitions, and begin where the group has committed.
+        With topics and no group it reads all partitions; without topics it reads those given to `assign`.
+        `auto_offset_reset` says where to begin if there is no committed offset, or if its row is gone: `earliest`, `latest`, `none`
         (an error). `assignor` is `cooperative-sticky` or `range`. An `instance_id` keeps the partitions over a restart within
         `session_timeout_ms`. Callbacks get a list of (topic, partition): `on_assigned` before the first rows, `on_revoked`
         while they can still be committed, `on_lost` when it is too late. TopicNotFoundError if a topic does not exist,

@@ -35,7 +35,7 @@ def open_log(
     is_known: bool = False,
 ) -> Log:
     """
-    Open the log at a directory, which is made if it is missing; `:memory:` is a log that lives and dies with this object.
+    Open the log in a directory, which is made if it is missing; `:memory:` is a log in memory, which is lost when this object is closed.
 
     For a log that several hosts share: `postgresql://user@host/database?schema=name&storage=/shared/directory`. The catalog
     is in that schema (`streamkit` unless given), the slabs are in the directory, which every host must see; without
@@ -43,7 +43,7 @@ def open_log(
 
     Without an argument: `$STREAMKIT_LOG`, else the setting `log` (`.streamkit`). `vfs` names a SQLite VFS for the catalog,
     for tests that inject faults. A server that does not answer gets five seconds, and the time of the setting `catalog_wait_ms` if the log
-    `is_known`, because another process has it open. FormatVersionError if a newer StreamKit wrote it, ConfigError if the place cannot be one,
+    `is_known`, because another process has it open. FormatVersionError if a newer StreamKit wrote it, ConfigError if there can be no log at the place,
     CatalogLostError if the catalog is missing beside slabs, or older than the log's journal, SetupError if psycopg is missing.
     """
     settings = load_settings()

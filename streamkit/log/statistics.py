@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,8 +9,8 @@ from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.epochs import EpochRecord
 from streamkit.log.catalog.group_description import GroupDescription
 from streamkit.log.catalog.partition_statistics import PartitionStatistics
+from streamkit.log.input_lag import input_partitions, lag_by_topic
 from streamkit.log.log import Log
-from streamkit.log.topic.topic import Topic
 
 RATE_EPOCHS = 20
 
@@ -78,13 +77,12 @@ class LogStatistics:
 
 def statistics_of(log: Log, topic: str | None = None) -> LogStatistics:
     """The figures of a topic and of who reads it, or of all; TopicNotFoundError if there is none of that name."""
-    every = {found.id: found for found in log.catalog.topics.every()}
-    chosen = list(every.values()) if topic is None else [log.topic(topic)]
-    applications = [state for state in log.catalog.applications.every() if topic is None or chosen[0].id in state.positions]
+    chosen = log.catalog.topics.every() if topic is None else [log.topic(topic)]
+    applications = [_application(log, state) for state in log.catalog.applications.every()]
     groups = [_group(log.groups.describe(name)) for name in log.groups.names()]
     return LogStatistics(
         topics=tuple(TopicStatistics(found.name, found.internal, log.catalog.manifest.statistics(found.id)) for found in chosen),
-        applications=tuple(_application(log, state, every) for state in applications),
+        applications=tuple(found for found in applications if topic is None or topic in found.lag),
         groups=tuple(found for found in groups if topic is None or topic in found.lag),
         trash_files=len(log.catalog.manifest.trash((1 << 63) - 1)),
     )
@@ -93,26 +91,13 @@ def statistics_of(log: Log, topic: str | None = None) -> LogStatistics:
 def _group(found: GroupDescription) -> GroupStatistics:
     lag: dict[str, int] = {topic: 0 for member in found.members for topic in member.topics}
     for row in found.partitions:
-        lag[row.topic] = lag.get(row.topic, 0) + (row.lag or 0)
+        lag[row.topic] = lag.get(row.topic, 0) + row.lag
     return GroupStatistics(found.name, found.state, len(found.members), lag)
 
 
-def lag_of(log: Log, state: ApplicationState, topics: dict[int, Topic]) -> dict[str, int]:
-    """How many records wait for an application, by the names of the topics that it reads; `topics` are those by their ids."""
-    inputs = log.catalog.applications.inputs_of(state.id)
-    topic_ids = (state.positions.keys() | {topic_id for topic_id, is_whole in inputs.items() if not is_whole}) & topics.keys()
-    return {topics[topic_id].name: _waiting(log, topic_id, state.positions.get(topic_id, {})) for topic_id in sorted(topic_ids)}
-
-
-def _waiting(log: Log, topic_id: int, positions: Mapping[int, int]) -> int:
-    """The records of a topic behind these positions; of a partition that no epoch has taken yet, all."""
-    starts, ends = log.catalog.manifest.start_offsets(topic_id), log.catalog.manifest.end_offsets(topic_id)
-    return sum(end - max(starts[partition], positions.get(partition, 0)) for partition, end in ends.items())
-
-
-def _application(log: Log, state: ApplicationState, topics: dict[int, Topic]) -> ApplicationStatistics:
+def _application(log: Log, state: ApplicationState) -> ApplicationStatistics:
     epochs = log.catalog.epochs.last(state.id, RATE_EPOCHS)
-    lag = lag_of(log, state, topics)
+    lag = lag_by_topic(input_partitions(log, state))
     return ApplicationStatistics(state.name, state.epoch, lag, _rate(epochs), epochs[-1].timestamp_ms if epochs else None)
 
 

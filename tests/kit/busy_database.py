@@ -11,6 +11,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,16 @@ import apsw
 
 from streamkit.errors import StreamKitError, TopicExistsError
 from streamkit.log.catalog.applications import StoreDeclaration
+from streamkit.log.catalog.sql_changes import SqlChange
+from streamkit.log.catalog.sql_queries import WANTED, StoredQuery
+from streamkit.log.catalog.sql_sources import StoredSource
+from streamkit.log.catalog.sql_types import StoredType
 from streamkit.log.log import Log
 from streamkit.log.maintenance.trash import empty_trash
 from streamkit.log.opening import open_log
 from streamkit.log.topic.settings import SettingValue
 from streamkit.log.topic.topic import declare_topic
+from streamkit.names import fresh_token
 from tests.kit.program import Program
 
 ROOT = Path(__file__).parents[2]
@@ -184,15 +190,39 @@ def start_application(log: Log, chance: random.Random, name: str, step: int) -> 
     )
     log.catalog.applications.start(
         application, tasks=chance.randrange(1, 4), default_tasks=1, key_groups=8, program_hash=str(step),
-        stores=[StoreDeclaration("counts", changelog)], program="{}",
+        stores=[StoreDeclaration("counts", changelog)], program=f'{{"step": {step}}}',
     )  # fmt: skip
     if chance.random() < 0.3:
         log.catalog.applications.reset(application)
 
 
+def run_script(log: Log, chance: random.Random, name: str, step: int) -> None:
+    """A script of SQL: a table of a topic of its own with a type, and the query that fills it; now and then it all goes again."""
+    found, table = log.catalog.sql.objects(), f"table-{name}"
+    topic = declare_topic(table, SCHEMA, "key", None, 2, {"cleanup.policy": "compact"})
+    source = StoredSource(
+        table, "table", table, ({"name": "value", "type": "bigint", "role": ""},), ("key",), f"CREATE {step}", query="CTAS_1"
+    )
+    number = found.numbers + 1
+    query = StoredQuery(
+        f"CTAS_{number}", number, f"CREATE {step}", table, ("plain",), f"sql-{name}", wanted=chance.choice(WANTED)
+    )
+    change = SqlChange(
+        fresh_token(), found.change, number, (replace(source, query=query.id),), (query,), (StoredType("money", "decimal(9,2)"),),
+        dropped_queries=tuple(one.id for one in found.queries if one.sink == table), created_topics=(topic,),
+    )  # fmt: skip
+    if chance.random() < 0.3 and table in {one.name for one in found.sources}:
+        change = replace(
+            change, sources=(), queries=(), types=(), created_topics=(), dropped_sources=(table,), dropped_types=("money",),
+            ended=(f"sql-{name}",), deleted_topics=(table,),
+        )  # fmt: skip
+    for path in log.catalog.sql.commit(change):
+        log.storage.delete(path)
+
+
 ACTS: list[Callable[[Log, random.Random, str, int], None]] = [
     *([append] * 3), *([append_sequenced] * 2), create_and_delete, start_application, append_small, read_process_write, consume,
-    change_keys, change_keys, merge, maintain, delete_records, pin, alter, alter,
+    change_keys, change_keys, merge, maintain, delete_records, pin, alter, alter, run_script,
 ]  # fmt: skip
 
 

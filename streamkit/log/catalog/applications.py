@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamkit.errors import ConfigError, FencedError
-from streamkit.log.catalog import topics
+from streamkit.errors import ConfigError, FencedError, TopicExistsError
+from streamkit.log.catalog import programs, topics
 from streamkit.log.catalog.manifest import OffsetsByTopicId
+from streamkit.log.catalog.sql_queries import QueriesSeen
 from streamkit.log.database.database import Row, Transaction
 from streamkit.log.topic.topic import Topic
 from streamkit.names import check_name
@@ -26,6 +27,8 @@ FOLLOWS_METRIC = "follows"  # among the metrics of an application: the one that 
 SUCCESSOR_METRIC = "successor"  # the one that has taken its outputs over
 TOOK_OVER_METRIC = "took_over"  # the one whose outputs it has taken over
 LEADER_RESET_METRIC = "leader_reset"  # the one that it follows, if that was reset since it began to
+ENDED_METRIC = "ended"  # the generation by which its run was ended, if a statement of SQL has done so
+RECORD_KINDS = ("stream", "table")  # of a program's inputs: those read record by record
 NO_TOKEN = ""  # the token of epoch 0, which nobody committed
 
 
@@ -103,6 +106,11 @@ class ApplicationState:
         )
 
     @property
+    def is_ended(self) -> bool:
+        """Whether its newest generation is one that ended its run, and that no run has begun."""
+        return self.metrics.get(ENDED_METRIC) == self.generation
+
+    @property
     def successor(self) -> str | None:
         """The application that has taken its outputs over; None if none has."""
         return self.metrics.get(SUCCESSOR_METRIC)
@@ -136,6 +144,7 @@ def start(
     stale_times: Collection[str] = (),
     shifted_times: Mapping[str, int] | None = None,
     follows: str | None = None,
+    seen: QueriesSeen | None = None,
 ) -> ApplicationState:
     """
     Begin a new generation of an application, which fences all older ones, and return its state.
@@ -147,8 +156,10 @@ def start(
     A `program` of None keeps the one before, until an epoch converts what it left. `compared` is the program before that the start
     has been compared with. An application `follows` another one from its first start on, or never.
     ConfigError if key groups or hash differ from what is stored, if it follows another one than that, or has been taken over; FencedError if
-    another program has started since the comparison.
+    another program has started since the comparison, or if its queries of SQL are not those that were `seen` any more.
     """
+    if seen is not None:
+        seen.check(transaction, name)
     if not transaction.execute("SELECT 1 FROM application WHERE name = ?", (check_name(name, "application"),)):
         transaction.execute(
             "INSERT INTO application (name, generation, epoch, token, tasks, key_groups, key_hash, program_hash, program, drained, metrics) "
@@ -168,6 +179,8 @@ def start(
         "UPDATE application SET generation = generation + 1, tasks = ?, program_hash = ?, program = coalesce(?, program) WHERE id = ?",
         (chosen, program_hash, program, before.id),
     )
+    if program:
+        programs.note(transaction, now_ms, before.id, program_hash)
     transaction.execute("DELETE FROM application_input WHERE application_id = ?", (before.id,))
     transaction.execute_many(
         "INSERT INTO application_input (application_id, topic_id, is_whole) VALUES (?, ?, ?)",
@@ -177,7 +190,7 @@ def start(
     for name_of_store in dropped:
         _drop_store(transaction, before, name_of_store)
     for store in stores:
-        _declare_store(transaction, before.id, store, now_ms)
+        _declare_store(transaction, before, store, now_ms)
     state = get(transaction, name)
     return replace(state, program_hash=before.program_hash)
 
@@ -222,7 +235,7 @@ def _following_text(follows: str | None) -> str:
     return "runs by itself" if follows is None else f"follows {follows!r} without writing"
 
 
-def _note(transaction: Transaction, state: ApplicationState, name: str, value: str | None) -> None:
+def _note(transaction: Transaction, state: ApplicationState, name: str, value: str | int | None) -> None:
     """Keep a value among the metrics of an application, which no epoch changes; None takes it away."""
     metrics = {key: known for key, known in state.metrics.items() if key != name} | ({} if value is None else {name: value})
     transaction.execute("UPDATE application SET metrics = ? WHERE id = ?", (json.dumps(metrics), state.id))
@@ -252,12 +265,21 @@ def hand_over(transaction: Transaction, follower: str) -> ApplicationState:
     return get(transaction, leader.name)
 
 
+def end_run(transaction: Transaction, name: str) -> None:
+    """End the run of an application, if there is one: it commits nothing any more. Its state stays, and its next start goes on from there."""
+    if not transaction.execute("SELECT 1 FROM application WHERE name = ?", (name,)):
+        return
+    state = get(transaction, name)
+    transaction.execute("UPDATE application SET generation = generation + 1 WHERE id = ?", (state.id,))
+    _note(transaction, state, ENDED_METRIC, state.generation + 1)
+
+
 def check_followed(state: ApplicationState, leader: ApplicationState) -> None:
     """ConfigError if an application has read what its leader has not, since that one was reset: it could not take over without a gap."""
     if state.has_lost(leader):
         raise ConfigError(
             f"the application {leader.name!r} has been reset since {state.name!r} began to follow it, and reads its topics again: what {state.name} "
-            "has read says nothing of what that one has sent, so results would come twice, or never. Let it begin again, too, by "
+            "has read does not tell what that one has sent, so results would be sent twice, or never. Let it begin again, too, by "
             f"`streamkit apps reset {state.name}`"
         )
 
@@ -293,6 +315,46 @@ def check_keys(transaction: Transaction, state: ApplicationState, key_groups: in
         )
 
 
+@dataclass(frozen=True)
+class CurrentInputs:
+    """What an application reads on, as the topics are now: the ids of those read record by record, and the names of those that are gone."""
+
+    topic_ids: frozenset[int]
+    missing: tuple[str, ...]
+
+
+def current_inputs(transaction: Transaction, state: ApplicationState) -> CurrentInputs:
+    """
+    What the next start of an application's program reads on.
+
+    A topic that was deleted and made again is a new one, which it reads from the beginning. One that was taken over reads nothing any more.
+    """
+    if state.successor is not None:
+        return CurrentInputs(frozenset(), ())
+    started = inputs_of(transaction, state.id)
+    there = {topic.id for topic in topics.every(transaction)}
+    read = {*state.positions, *(topic_id for topic_id, is_whole in started.items() if not is_whole)} & there
+    if started.keys() <= there:
+        return CurrentInputs(frozenset(read), ())
+    missing = set()
+    for name, kind in program_inputs(transaction, state.id):
+        topic = topics.find(transaction, name)
+        if topic is None:
+            missing.add(name)
+        elif topic.id not in started and kind in RECORD_KINDS:
+            read.add(topic.id)
+    return CurrentInputs(frozenset(read), tuple(sorted(missing)))
+
+
+def program_inputs(transaction: Transaction, application_id: int) -> list[tuple[str, str]]:
+    """The names of the topics that an application's program reads, and as what; none of a program whose form is not known."""
+    try:
+        found = json.loads(program_of_id(transaction, application_id))
+        return [(str(one["topic"]), str(one["kind"])) for one in found["inputs"]]
+    except (ValueError, LookupError, TypeError):
+        return []
+
+
 def inputs_of(transaction: Transaction, application_id: int) -> dict[int, bool]:
     """
     The ids of the topics that an application's newest generation was started on, also of topics that were deleted since.
@@ -307,13 +369,54 @@ def _drop_store(transaction: Transaction, state: ApplicationState, name: str) ->
     """Forget a store and its changelog. Its number may be given again: local stores that held its rows are not trusted."""
     changelog_id = state.stores[name].changelog_topic_id
     transaction.execute("DELETE FROM application_store WHERE application_id = ? AND name = ?", (state.id, name))
+    _delete_changelog(transaction, changelog_id)
+
+
+def _delete_changelog(transaction: Transaction, topic_id: int) -> tuple[str, ...]:
+    """Delete the changelog of a store that was forgotten, unless it is one of another store too, as logs of earlier versions may have it."""
     for topic in topics.every(transaction):
-        if topic.internal and topic.id == changelog_id:
-            topics.delete(transaction, topic.name)
+        if topic.internal and topic.id == topic_id and not topics.stores_behind(transaction, topic):
+            return topics.delete(transaction, topic.name)
+    return ()
 
 
-def _declare_store(transaction: Transaction, application_id: int, store: StoreDeclaration, now_ms: int) -> None:
-    topic = topics.create(transaction, now_ms, store.changelog)
+def check_changelog(transaction: Transaction, application: str, store: StoreDeclaration) -> None:
+    """ConfigError or TopicExistsError, if a topic that is not the changelog of a store has the name of that."""
+    name = store.changelog.name
+    for owner, other in transaction.execute(
+        "SELECT a.name, s.name FROM application_store s JOIN application a ON a.id = s.application_id "
+        "JOIN topic t ON t.id = s.changelog_topic_id WHERE t.name = ? AND NOT (a.name = ? AND s.name = ?) ORDER BY a.name, s.name",
+        (name, application, store.name),
+    ):
+        raise ConfigError(
+            f"the store {store.name!r} of the application {application!r} cannot have its changelog: the topic {name} is the changelog of the "
+            f"store {other!r} of the application {owner!r}, whose names give the same one; expected another name of the store, as in "
+            f"store='{store.name}_2', or of the application{_mixed(transaction, application, store.name, owner)}"
+        )
+    existing = topics.find(transaction, name)
+    if existing is not None and store.changelog.internal and not existing.internal:
+        raise TopicExistsError(
+            f"the store {store.name!r} of the application {application!r} cannot have its changelog: there is a topic {name} already, which is no "
+            f"changelog; expected another name of the store, as in store='{store.name}_2', or `streamkit topics delete {name}` first"
+        )
+    if existing is not None:
+        topics.fitted(existing, store.changelog)
+
+
+def _mixed(transaction: Transaction, application: str, store: str, owner: str) -> str:
+    """What to do if both have run, and so have rows of each other."""
+    statement = "SELECT 1 FROM application_store s JOIN application a ON a.id = s.application_id WHERE a.name = ? AND s.name = ?"
+    if not transaction.execute(statement, (application, store)):
+        return ""
+    return (
+        f"; both have written into it, so what they have counted is wrong: begin both again, with `streamkit apps reset {application}` and "
+        f"`streamkit apps reset {owner}`"
+    )
+
+
+def _declare_store(transaction: Transaction, application: ApplicationState, store: StoreDeclaration, now_ms: int) -> None:
+    check_changelog(transaction, application.name, store)
+    application_id, topic = application.id, topics.create(transaction, now_ms, store.changelog)
     found = transaction.execute(
         "SELECT changelog_topic_id FROM application_store WHERE application_id = ? AND name = ?", (application_id, store.name)
     )
@@ -421,8 +524,7 @@ def reset(transaction: Transaction, name: str) -> tuple[str, ...]:
         (NO_TOKEN, UNSET, state.id),
     )
     changelogs = {store.changelog_topic_id for store in state.stores.values()}
-    owned = [topic.name for topic in topics.every(transaction) if topic.internal and topic.id in changelogs]
-    return tuple(path for topic in owned for path in topics.delete(transaction, topic))
+    return tuple(path for topic_id in sorted(changelogs) for path in _delete_changelog(transaction, topic_id))
 
 
 def remove(transaction: Transaction, name: str) -> tuple[str, ...]:

@@ -24,8 +24,11 @@ from streamkit.log.catalog import (
     partition_statistics,
     pins,
     producers,
+    programs,
     replacements,
     retention,
+    sql_changes,
+    sql_queries,
     tables,
     topic_description,
     topics,
@@ -83,6 +86,7 @@ class CatalogManifest(Noun):
     replace = commits(replacements.commit, replacements.is_committed)
     flush = commits(replacements.commit_flush, replacements.is_flushed)
     inline_extents = reads(manifest.inline_extents)
+    go_on_at = writes(manifest.go_on_at)
     trash = reads(manifest.trash)
     forget_trash = writes(manifest.forget_trash)
     check = reads(manifest.check)
@@ -121,7 +125,10 @@ class CatalogApplications(Noun):
     get = reads(applications.get)
     turn = reads(applications.turn)
     inputs_of = reads(applications.inputs_of)
+    current_inputs = reads(applications.current_inputs)
     program_of = reads(applications.program_of)
+    check_changelog = reads(applications.check_changelog)
+    programs = reads(programs.started)
     every = reads(applications.every)
     reset = writes(applications.reset)
     remove = writes(applications.remove)
@@ -168,6 +175,15 @@ class CatalogGroups(Noun):
     delete = writes(groups.delete)
 
 
+class CatalogSql(Noun):
+    """Streams, tables, types and persistent queries of SQL."""
+
+    objects = reads(sql_changes.objects)
+    last_number = reads(sql_changes.last_number)
+    commit = commits(sql_changes.commit, sql_changes.is_committed)
+    note_failure = writes(sql_queries.note_failure)
+
+
 class Catalog(Noun):
     """What is on record about one log: a noun for each kind of thing, with verbs from the module of that noun."""
 
@@ -184,6 +200,7 @@ class Catalog(Noun):
         self.epochs = CatalogEpochs(self.transactions)
         self.producers = CatalogProducers(self.transactions)
         self.groups = CatalogGroups(self.transactions)
+        self.sql = CatalogSql(self.transactions)
         tables.prepare(database)
 
     standing = reads(history.standing)

@@ -6,14 +6,14 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
 from streamkit.errors import EpochFailedError, FencedError
 from streamkit.failpoints import reach
-from streamkit.log.catalog import manifest
-from streamkit.log.catalog.applications import NO_TOKEN, positions_of
+from streamkit.log.catalog import manifest, programs
+from streamkit.log.catalog.applications import NO_TOKEN, TIMES_METRIC, ApplicationState, positions_of
 from streamkit.log.catalog.epoch_buckets import bucketed
 from streamkit.log.catalog.manifest import OffsetsByTopicId
 from streamkit.log.database.database import Row, Transaction
@@ -32,6 +32,7 @@ _ARRIVALS = """
 """
 LAG, LATENCY_MS, BASES = "lag", "latency_ms", "bases"  # what a commit adds to the facts of an epoch
 CONVERTED = "converted"  # says that an epoch has written the rows of stores in another form
+TIMELESS_EPOCHS = 10  # so many are looked at for stream times; more that only brought rows forward do not follow each other
 HISTORY_EPOCHS = 10_000  # so many are remembered one by one; of those before, the first of each generation
 
 
@@ -60,7 +61,7 @@ class EpochCommit:
 
     `before` and `after` are positions by topic id and partition; partitions that were not read may be left out. `purged_below`
     is that of the inputs when they were looked up.
-    `program` replaces the application's, whose stores are as it has them from this epoch on.
+    `program` replaces the application's, whose stores are as it has them from this epoch on; `program_hash` is the program's.
     `metrics` may hold numbers, which add up over epochs, dicts of them, and other values, of which the newest counts. `report` is what else
     there is to tell.
     """
@@ -78,6 +79,7 @@ class EpochCommit:
     timestamp_ms: int
     purged_below: OffsetsByTopicId = field(default_factory=dict)
     program: str | None = None
+    program_hash: str = ""
     report: EpochReport = EpochReport()
 
 
@@ -112,6 +114,8 @@ def commit(transaction: Transaction, now_ms: int, epoch: EpochCommit) -> tuple[E
     if epoch.report.changelogs is not None:
         facts[BASES] = _bases(extents, epoch.report.changelogs)
     _record(transaction, epoch, totals, facts)
+    if epoch.program is not None:
+        _change_program(transaction, now_ms, epoch)
     reach("commit.before_commit")
     return extents
 
@@ -185,9 +189,7 @@ def _check_position(topic_id: int, partition: int, positions: tuple[int, int | N
             f"{place} does not exist; the topic was deleted, or deleted and created again, since the epoch was planned"
         )
     if found != before:
-        raise EpochFailedError(
-            f"{place}: the epoch starts at offset {before}, the catalog stands at {found}; plan the epoch again"
-        )
+        raise EpochFailedError(f"{place}: the epoch starts at offset {before}, the catalog is at {found}; plan the epoch again")
     if not found <= after <= end:
         raise EpochFailedError(f"{place}: the epoch ends at offset {after}; expected one from {found} to {end}")
 
@@ -259,9 +261,12 @@ def _record(transaction: Transaction, epoch: EpochCommit, totals: dict[str, Any]
         "UPDATE application SET epoch = ?, token = ?, stream_time_ms = ?, drained = ?, metrics = ? WHERE id = ?",
         (epoch.epoch, epoch.token, epoch.stream_time_ms, int(epoch.drained), sums, epoch.application_id),
     )
-    if epoch.program is not None:
-        transaction.execute("UPDATE application SET program = ? WHERE id = ?", (epoch.program, epoch.application_id))
     _forget(transaction, epoch.application_id, epoch.epoch - HISTORY_EPOCHS)
+
+
+def _change_program(transaction: Transaction, now_ms: int, epoch: EpochCommit) -> None:
+    transaction.execute("UPDATE application SET program = ? WHERE id = ?", (epoch.program, epoch.application_id))
+    programs.note(transaction, now_ms, epoch.application_id, epoch.program_hash)
 
 
 def _forget(transaction: Transaction, application_id: int, epoch: int) -> None:
@@ -347,10 +352,34 @@ def _following(transaction: Transaction, application_id: int, epoch: int) -> Row
     return row
 
 
+def state_behind(transaction: Transaction, state: ApplicationState, epoch: int) -> ApplicationState:
+    """
+    An application with the stream times that it had behind an epoch which is not forgotten.
+
+    An epoch that only brought rows forward has none of its own: then those before it count.
+    """
+    if epoch == state.epoch:
+        return state
+    rows = transaction.execute(
+        "SELECT stream_time_ms, metrics FROM epoch WHERE application_id = ? AND epoch <= ? ORDER BY epoch DESC LIMIT ?",
+        (state.id, epoch, TIMELESS_EPOCHS),
+    )
+    known: list[dict[str, Any]] = [json.loads(metrics) for _, metrics in rows]
+    times: list[Any] = next((metrics[TIMES_METRIC] for metrics in known if TIMES_METRIC in metrics), [])
+    return replace(state, stream_time_ms=rows[0][0] if rows else None, metrics={**state.metrics, TIMES_METRIC: times})
+
+
 def last(transaction: Transaction, application_id: int, count: int = 100) -> list[EpochRecord]:
     """The last committed epochs, oldest first."""
-    rows = transaction.execute(
-        "SELECT epoch, generation, token, stream_time_ms, timestamp_ms, metrics FROM epoch WHERE application_id = ? ORDER BY epoch DESC LIMIT ?",
-        (application_id, count),
-    )
-    return [EpochRecord(row[0], row[1], row[2], row[3], row[4], json.loads(row[5])) for row in reversed(rows)]
+    return list(reversed(_records(transaction, "application_id = ? ORDER BY epoch DESC LIMIT ?", (application_id, count))))
+
+
+def following(transaction: Transaction, application_id: int, epoch: int) -> list[EpochRecord]:
+    """The committed epochs behind this one, oldest first."""
+    return _records(transaction, "application_id = ? AND epoch > ? ORDER BY epoch", (application_id, epoch))
+
+
+def _records(transaction: Transaction, chosen: str, values: tuple[int, int]) -> list[EpochRecord]:
+    columns = "epoch, generation, token, stream_time_ms, timestamp_ms, metrics"
+    rows = transaction.execute(f"SELECT {columns} FROM epoch WHERE {chosen}", values)
+    return [EpochRecord(row[0], row[1], row[2], row[3], row[4], json.loads(row[5])) for row in rows]

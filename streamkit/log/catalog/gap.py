@@ -21,7 +21,7 @@ class Gap:
     def error(self) -> CorruptionError:
         """The error of a reader that comes to the gap."""
         message = (
-            f"topic {self.topic}, partition {self.partition}: the catalog is damaged, it no longer knows where the offsets "
+            f"topic {self.topic}, partition {self.partition}: the catalog is damaged, it no longer says where the offsets "
             f"{self.first_offset} to {self.next_offset - 1} lie; `streamkit fsck` shows what else is missing. Stop all processes of the log "
             "and restore a backup, or move the catalog, if it is SQLite's, away and run `streamkit rebuild`; or give up what lies "
             f"before offset {self.next_offset} with `log.delete_records`"

@@ -22,7 +22,11 @@ class MemberDescription:
 
 @dataclass(frozen=True)
 class PartitionDescription:
-    """A partition that the group reads or has read; `owner` is a member id, offsets are null where there are none."""
+    """
+    A partition of a topic that the group reads or has read; `owner` is a member id, `committed` is null before the first commit.
+
+    Those that the topic got while nobody was a member are among them: the group will begin there.
+    """
 
     topic: str
     partition: int
@@ -33,9 +37,13 @@ class PartitionDescription:
     end_offset: int
 
     @property
-    def lag(self) -> int | None:
-        """The offsets from the committed one, or from the earliest if retention has passed it, to the end; null if none is committed."""
-        return None if self.committed is None else max(0, self.end_offset - max(self.committed, self.start_offset))
+    def lag(self) -> int:
+        """
+        The offsets from the committed one to the end; from the earliest if retention has passed that one, or if none is committed yet.
+
+        So a group counts all records of a partition until it first commits there, also one that will begin at the end (`latest`).
+        """
+        return self.end_offset - max(self.committed or 0, self.start_offset) if self.end_offset > (self.committed or 0) else 0
 
 
 @dataclass(frozen=True)
@@ -57,8 +65,8 @@ class GroupDescription:
 
     @property
     def lag(self) -> int:
-        """The lag of all partitions that have a committed offset."""
-        return sum(found.lag or 0 for found in self.partitions)
+        """The lag of all partitions."""
+        return sum(found.lag for found in self.partitions)
 
 
 def describe(transaction: Transaction, group: str) -> GroupDescription:
@@ -98,6 +106,5 @@ def _partitions(transaction: Transaction, group_id: int, group: str) -> tuple[Pa
         found += [
             PartitionDescription(name, partition, *owned.get((topic_id, partition), (None, None)), committed.get((topic_id, partition)), start, ends[partition])
             for partition, start in starts.items()
-            if (topic_id, partition) in owned or (topic_id, partition) in committed
         ]  # fmt: skip
     return tuple(sorted(found, key=lambda partition: (partition.topic, partition.partition)))

@@ -326,7 +326,7 @@ def _check_unattended(transaction: Transaction, group_id: int, group: str) -> No
     if clients:
         raise FencedError(
             f"consumer group {group} has {len(clients)} {'member' if len(clients) == 1 else 'members'} "
-            f"({', '.join(client for (client,) in clients[:5])}), who alone may commit; stop them first, or use another group"
+            f"({', '.join(client for (client,) in clients[:5])}), and only its members may commit; stop them first, or use another group"
         )
 
 

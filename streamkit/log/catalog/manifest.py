@@ -123,6 +123,18 @@ def adopt(transaction: Transaction, slabs: Sequence[SlabReference]) -> tuple[Ext
     return tuple(adopted)
 
 
+def go_on_at(transaction: Transaction, topic_id: int, partition: int, offset: int) -> None:
+    """
+    Let a partition go on at a later offset, as if compaction had removed all records between its end and there.
+
+    For copies of parts of a log, whose records are to have the offsets of the original.
+    """
+    transaction.execute(
+        "UPDATE topic_partition SET cleaned_offset = ?, next_offset = ? WHERE topic_id = ? AND partition = ? AND next_offset < ?",
+        (offset, offset, topic_id, partition, offset),
+    )
+
+
 def _partition_ends(transaction: Transaction, slabs: Sequence[SlabReference]) -> dict[tuple[int, int], int]:
     topic_ids = {frame.topic_id for slab in slabs for frame in slab.frames}
     return {(topic_id, partition): end for topic_id in topic_ids for partition, end in end_offsets(transaction, topic_id).items()}

@@ -125,7 +125,7 @@ def _check_readers(transaction: Transaction, replacement: Replacement, now_ms: i
     for reader, position in cleaning.readers(transaction, *place, now_ms):
         if position < replacement.purged_below:
             raise EpochFailedError(
-                f"topic id {replacement.topic_id}, partition {replacement.partition}: {reader} stands at offset {position}, and deletions "
+                f"topic id {replacement.topic_id}, partition {replacement.partition}: {reader} is at offset {position}, and deletions "
                 f"up to {replacement.purged_below} would go before it has read them; nothing was replaced, run again"
             )
 

@@ -7,12 +7,40 @@ from streamkit.log.catalog import history
 from streamkit.log.database.database import Database, Transaction
 from streamkit.names import fresh_token
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 7
 
 INLINE_SLAB = "CREATE TABLE inline_slab (path TEXT PRIMARY KEY, size INTEGER NOT NULL, data BLOB NOT NULL)"
+APPLICATION_PROGRAM = """
+    CREATE TABLE application_program (
+        application_id INTEGER NOT NULL REFERENCES application (id) ON DELETE CASCADE, generation INTEGER NOT NULL,
+        started_ms INTEGER NOT NULL, tasks INTEGER NOT NULL, program_hash TEXT NOT NULL, program TEXT NOT NULL,
+        PRIMARY KEY (application_id, generation)
+    ) WITHOUT ROWID
+    """
+SQL_TABLES = (
+    # A script of SQL that changes anything is one row; `queries` counts the numbers that ids of queries have used up.
+    "CREATE TABLE sql_change (number INTEGER PRIMARY KEY, token TEXT NOT NULL UNIQUE, queries INTEGER NOT NULL)",
+    """
+    CREATE TABLE sql_source (
+        name TEXT PRIMARY KEY, kind TEXT NOT NULL, topic TEXT NOT NULL, columns TEXT NOT NULL, key TEXT NOT NULL, formats TEXT NOT NULL,
+        timestamp TEXT, windows TEXT, is_read_only INTEGER NOT NULL, query TEXT, dialect TEXT NOT NULL, text TEXT NOT NULL,
+        changed_ms INTEGER NOT NULL
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE sql_query (
+        id TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, version INTEGER NOT NULL, sink TEXT NOT NULL, sources TEXT NOT NULL,
+        application TEXT NOT NULL, settings TEXT NOT NULL, wanted TEXT NOT NULL, failure TEXT NOT NULL, dialect TEXT NOT NULL,
+        text TEXT NOT NULL, changed_ms INTEGER NOT NULL
+    ) WITHOUT ROWID
+    """,
+    "CREATE TABLE sql_type (name TEXT PRIMARY KEY, type TEXT NOT NULL, changed_ms INTEGER NOT NULL) WITHOUT ROWID",
+)
 UPGRADES = {
     3: ("ALTER TABLE log ADD COLUMN inline_bytes INTEGER NOT NULL DEFAULT 0", INLINE_SLAB),
     4: (),  # frames may be shared from then on, which an older StreamKit cannot read
+    5: (APPLICATION_PROGRAM,),
+    6: SQL_TABLES,
 }  # by the format that they lead on from
 TABLES = (
     """
@@ -112,6 +140,7 @@ TABLES = (
         PRIMARY KEY (application_id, epoch)
     ) WITHOUT ROWID
     """,
+    APPLICATION_PROGRAM,
     """
     CREATE TABLE producer (
         id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, epoch INTEGER NOT NULL, step INTEGER NOT NULL, token TEXT NOT NULL,
@@ -156,6 +185,7 @@ TABLES = (
         FOREIGN KEY (topic_id, partition) REFERENCES topic_partition (topic_id, partition) ON DELETE CASCADE
     ) WITHOUT ROWID
     """,
+    *SQL_TABLES,
 )
 
 

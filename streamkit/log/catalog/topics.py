@@ -141,12 +141,21 @@ def alter(transaction: Transaction, now_ms: int, name: str, alteration: Alterati
     return altered
 
 
+def rename(transaction: Transaction, name: str, new: str) -> Topic:
+    """Give a topic another name, under which its rows, its readers' positions and its writers go on; returns it. TopicNotFoundError, ConfigError."""
+    topic = replace(get(transaction, name), name=new)
+    if find(transaction, new) is not None:
+        raise ConfigError(f"topic {name} cannot be called {new}: there is a topic of that name")
+    transaction.execute("UPDATE topic SET name = ?, declaration = ? WHERE id = ?", (new, json.dumps(topic.to_json()), topic.id))
+    return topic
+
+
 def _check_stores(transaction: Transaction, topic: Topic, altered: Topic) -> None:
-    stores = _stores_behind(transaction, topic)
+    stores = stores_behind(transaction, topic)
     kept = (topic.partitions, topic.schema, topic.is_compacted)
     if stores and (altered.partitions, altered.schema, altered.is_compacted) != kept:
         raise ConfigError(
-            f"topic {topic.name} backs the store {stores}, which is folded from its partitions, keys and rows as they are; "
+            f"topic {topic.name} backs the store {stores}, which is made of its partitions, keys and rows as they are; "
             "expected no other partitions, schema or cleanup.policy: reset the application first"
         )
 
@@ -170,7 +179,7 @@ def _check_keys_may_move(transaction: Transaction, topic: Topic, altered: Topic)
         raise ConfigError(f"{reason}, and compaction would keep both; {advice}")
 
 
-def _stores_behind(transaction: Transaction, topic: Topic) -> str:
+def stores_behind(transaction: Transaction, topic: Topic) -> str:
     """The stores that a topic backs, in words; empty if there is none."""
     owners = transaction.execute(
         "SELECT a.name, s.name FROM application_store s JOIN application a ON a.id = s.application_id WHERE s.changelog_topic_id = ?",
@@ -186,7 +195,7 @@ def delete(transaction: Transaction, name: str) -> tuple[str, ...]:
     Where applications stand in it is forgotten: a topic created again is another one, and is read from its beginning.
     """
     topic = get(transaction, name)
-    stores = _stores_behind(transaction, topic)
+    stores = stores_behind(transaction, topic)
     if stores:
         raise ConfigError(f"topic {name} backs the store {stores}; reset the application first")
     slabs = transaction.execute("SELECT DISTINCT slab_id FROM extent WHERE topic_id = ?", (topic.id,))

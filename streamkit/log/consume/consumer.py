@@ -128,11 +128,11 @@ class Consumer:
 
     def poll(self, timeout: float = 1.0) -> pa.Table | None:
         """
-        The next rows, waiting up to `timeout` seconds for some; None if none came.
+        The next rows; waits up to `timeout` seconds for them, and returns None if there are none by then.
 
         All rows are of one topic: its columns (those asked for), then `_timestamp`, `_topic`, `_partition`, `_offset` and
         `_deleted`; each partition's rows are in the order of their offsets. At most `max_poll_records` rows, of one snapshot.
-        Callbacks run in here, and what they raise is raised once the change is made. OffsetOutOfRangeError where
+        Callbacks run in here; if one raises an error, this is raised after the change of partitions is made. OffsetOutOfRangeError where
         `auto_offset_reset` is `none` and there is nowhere to begin; FencedError if another has taken the instance id.
         CorruptionError for a frame that cannot be read, once the rows before it were returned: it names the partition, and where
         the next frame begins, so that a program can `seek` there or `pause` the partition. Polls go on with the other partitions.
@@ -150,10 +150,10 @@ class Consumer:
 
     def assign(self, partitions: Partitions) -> None:
         """
-        Read these partitions from now on, and no others, without membership: nobody else is kept from reading them.
+        Read only these partitions from now on, without membership: other consumers may read them, too.
 
-        They begin where the group has committed, if there is a group, else as `auto_offset_reset` says. ConfigError for a
-        consumer of topics, whose partitions are found for it; TopicNotFoundError or ConfigError if something does not exist.
+        Reading begins where the group has committed, if there is a group, else where `auto_offset_reset` says. ConfigError for a
+        consumer that was given topics; TopicNotFoundError or ConfigError if something does not exist.
         """
         self._check_open()
         if not isinstance(self._assignment, FixedAssignment):
@@ -168,7 +168,7 @@ class Consumer:
         return self._shown(self._positions)
 
     def pause(self, partitions: Partitions | None = None) -> None:
-        """Return no rows of these partitions (all, unless given) until they are resumed or taken away."""
+        """Return no rows of these partitions (all, unless given) until they are resumed, or another member gets them."""
         self._paused |= self._chosen(partitions)
 
     def resume(self, partitions: Partitions | None = None) -> None:
@@ -198,7 +198,7 @@ class Consumer:
         }
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Read on from this offset. If it is not there, the next poll does what `auto_offset_reset` says."""
+        """Read on from this offset. If there is no such offset, the next poll begins where `auto_offset_reset` says."""
         (place,) = self._chosen([(topic, partition)])
         self._positions[place] = offset_of(topic, partition, offset)
 
@@ -214,7 +214,7 @@ class Consumer:
         """
         Read on from the first row whose event time is this (ms since 1970, or a datetime with a zone) or later.
 
-        A partition that has none such is read on from its end, as it is now.
+        A partition without such a row is read from its end, as it is now.
         """
         chosen, moment = self._chosen(partitions), milliseconds(moment)
         for topic_id in sorted({topic_id for topic_id, _ in chosen}):
@@ -234,9 +234,9 @@ class Consumer:
         """
         Commit the positions, so that the group reads on from there; returns what was committed, when it is durable.
 
-        `partitions` commits the positions of those alone, `offsets` these offsets (of the next row to read) instead. An offset
-        may be lower than what was committed, after a seek.
-        All or none: MembershipLostError if, to the group, this consumer no longer owns each partition.
+        `partitions` commits only the positions of these partitions, and `offsets` commits these offsets (of the next row to read) instead.
+        After a seek an offset may be lower than the one that was committed before.
+        All or none: MembershipLostError if one of the partitions is no longer this consumer's in the group.
         """
         commit = self.group_commit(offsets, partitions)
         if commit.offsets:
@@ -259,7 +259,7 @@ class Consumer:
         return GroupCommit(self._group, self._assignment.member_id, self._committable(offsets, partitions))
 
     def committed(self, partitions: Partitions | None = None) -> dict[TopicPartition, int | None]:
-        """What the group has committed at these partitions (all that are read now, unless given); None where it has not yet."""
+        """What the group has committed for these partitions (all that are read now, unless given); None if it has not committed yet."""
         if self._group is None:
             raise ConfigError("this consumer has no group that could have committed; give log.consumer(…) a group")
         places = self._positions if partitions is None else [self._existing(name) for name in names_of(partitions)]

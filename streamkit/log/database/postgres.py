@@ -55,7 +55,7 @@ _SNAPSHOT = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _SESSION_START = b"SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"  # pids come again
 _END_SESSION = b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start::text = $2"
 _HINTS = {
-    "25006": "it takes no writes; name the primary server",
+    "25006": "it accepts no writes; name the primary server",
     "42501": "grant the user the right to create and use the schema",
     "53300": "raise max_connections, or end processes that have the log open",
     "55P03": "another process is writing; run again",
@@ -289,7 +289,7 @@ class PostgresDatabase:
             self._mark_unsettled()
             raise
         if done != "COMMIT":
-            raise StreamKitError(f"a statement failed, and so {self._place} took the whole transaction back; run again")
+            raise StreamKitError(f"a statement failed, and so {self._place} rolled the whole transaction back; run again")
 
     def _mark_unsettled(self) -> None:
         self._unsettled = self._session

@@ -293,7 +293,7 @@ class SqliteDatabase:
 
     def _configure(self, connection: apsw.Connection) -> None:
         if connection.readonly("main"):  # what it would leave beside the file, its owner could not write to either
-            raise apsw.ReadOnlyError("the file may only be read, and a log is opened to be written: copy it, and open the copy")
+            raise apsw.ReadOnlyError("the file is read-only, and a log must be writable: copy it, and open the copy")
         connection.set_busy_handler(_WaitForWriter().wait)
         _plan_once(connection)
         mode = _write_ahead(connection)

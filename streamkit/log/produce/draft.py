@@ -125,7 +125,7 @@ class Draft:
         for source, tenure in self._tenures:
             if source.tenure != tenure:
                 raise MembershipLostError(
-                    f"{source!r} has let partitions go since its offsets were sent with this transaction, so that others may have "
+                    f"{source!r} has given up partitions since its offsets were sent with this transaction, so that others may have "
                     "processed the same records; nothing of the transaction becomes visible, poll again"
                 )
 
@@ -178,7 +178,7 @@ class Draft:
     def _check_whole(self) -> None:
         if self._is_torn:
             raise EpochFailedError(
-                "the producer was interrupted while it took rows in, so that it is not known which of them it has; nothing of "
+                "the producer was interrupted while it added rows, so it may have only some of them; nothing of "
                 "what was sent since the last commit becomes visible; send it again"
             )
 

@@ -43,8 +43,8 @@ class Producer:
     """
     Appends rows to topics. Rows are visible to others after `flush`, which leaving the `with` block does too.
 
-    With a name (`id`), opening it fences every older instance of that name, and sequence numbers are remembered. Any number
-    of threads may share a producer: what they send goes out together. ProducerSettings says when.
+    A producer with a name (`id`) fences every older instance of that name when it is opened, and its sequence numbers are remembered. Any
+    number of threads may share a producer: their rows are committed together. ProducerSettings says when.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class Producer:
         self, topic: str, row: Mapping[str, Any], timestamp_ms: int | None = None, callback: ReceiptCallback | None = None
     ) -> Receipt:
         """
-        Buffer one row, given as column names and values; SchemaError says at once what does not fit.
+        Buffer one row, given as column names and values; SchemaError if it does not fit the topic, at once.
 
         It may have `_timestamp`, `_deleted` and `_headers` beside the topic's columns. `callback` is called with the receipt
-        when the row is committed or failed for good, in the thread that found out.
+        when the row is committed or has failed for good, in the thread that finds this out.
         """
         reader = self._readers.get(topic) or self._reader(topic)
         if reader.is_limited_in_the_past:  # it moves with the clock
@@ -117,15 +117,15 @@ class Producer:
         """
         Buffer all rows of a RecordBatch, Table, DataFrame or list of dicts, or none of them.
 
-        So are those of what has Arrow's stream interface (a DataFrame of polars, a relation of DuckDB, a RecordBatchReader), and of a
-        generator of dicts or RecordBatches; both are read to the end.
+        Objects with Arrow's stream interface (a DataFrame of polars, a relation of DuckDB, a RecordBatchReader) and generators of dicts or
+        RecordBatches are accepted, too; they are read to the end.
 
         Columns are those of the topic, in any order, and maybe `_timestamp`, `_deleted`, `_headers`; see `records_of` for
         event times. A `sequence` must grow from batch to batch of a topic; one that was committed before writes nothing, one that was left
-        out is a ConfigError. `partitions` names the partition of each row, in place of the key's.
+        out is a ConfigError. `partitions` names the partition of each row, in place of the one of its key.
         SchemaError names the row and the column that do not fit, RecordTooLargeError the row and the limit; both list the rows
-        in `rows`. A full buffer is flushed first, except in a transaction, which stages it; with `linger_ms`, when it stays
-        full for `max_block_ms`, BufferFullError says so, and nothing was taken.
+        in `rows`. A full buffer is flushed first; in a transaction its rows are staged. With `linger_ms`, if the buffer stays full
+        for `max_block_ms`, BufferFullError is raised, and no row was buffered.
         """
         reader = self._readers.get(topic) or self._reader(topic)
         if sequence is not None:
@@ -149,7 +149,7 @@ class Producer:
         return self._append(reader, [tombstone_of(reader.topic, key, stamp, now_ms)], None, callback)
 
     def refresh(self, topic: str) -> None:
-        """Take up the topic as it is now, with columns that were added since the first row; what is buffered is flushed first."""
+        """Flush, and then read the declaration of the topic again, with columns that were added since the first row."""
         self._check_open()
         self._outbox.flush()
         self._readers.pop(topic, None)
@@ -158,12 +158,12 @@ class Producer:
         """
         Make everything sent so far durable and visible, in one commit.
 
-        Three outcomes. It returns: done. FencedError (the producer was opened again elsewhere), TopicNotFoundError and
-        EpochFailedError: failed, nothing of it becomes visible, and the rows are forgotten, also those for other topics than
-        the one that was deleted; their receipts have the error. Any other error leaves the rows with the producer, and a later
-        flush completes this very commit: after OutcomeUnknownError it may have taken effect already, which that flush finds
-        out; after StorageFullError and other errors of disk or catalog it has not. If another instance opened the producer before
-        that flush, and nothing is left that tells, the FencedError says so.
+        There are three outcomes. If it returns, the commit is done. After FencedError (the producer was opened again elsewhere),
+        TopicNotFoundError and EpochFailedError the commit has failed: none of its rows becomes visible, the producer forgets them, also
+        those for other topics than the one that was deleted, and their receipts have the error. After any other error the producer keeps
+        the rows, and a later flush completes this very commit: after OutcomeUnknownError it may have taken effect already, which that
+        flush finds out; after StorageFullError and other errors of disk or catalog it has not. If another instance opened the producer
+        before that flush, and it cannot be found out any more, the FencedError says so.
         """
         self._check_open()
         self._outbox.flush()
@@ -173,9 +173,9 @@ class Producer:
         """
         Make everything sent in the block visible in one commit when it ends, or nothing if it raises.
 
-        What was sent before is flushed first. One transaction at a time; what other threads send meanwhile belongs to it. If the
-        commit at the end raises OutcomeUnknownError, it is not known which of the two it was: `flush` settles and completes
-        it. After any other error nothing of it is or becomes visible, and no slab stays.
+        Rows that were sent before are flushed first. There is one transaction at a time, and rows that other threads send in the meantime
+        belong to it. If the commit at the end raises OutcomeUnknownError, it may have taken effect or not: `flush` finds out, and
+        completes it. After any other error no row of it is visible, and no slab is left.
         """
         self._check_open()
         self._outbox.begin()
@@ -191,10 +191,10 @@ class Producer:
         Commit consumer offsets together with the transaction: read, process and write exactly once.
 
         `group` is a consumer, whose positions and membership count; or the name of a group without members, and `offsets` are
-        its next offsets by topic and partition. If the consumer lets a partition go before the transaction ends, that fails
-        with MembershipLostError, also if the partition has come back since. ConfigError outside a transaction, and for an
-        offset that is not an integer; nothing of them is taken then. When a transaction fails, the positions of its consumer
-        stay where they are, as in Kafka: `seek` to what is `committed()` to process the records again.
+        its next offsets by topic and partition. If the consumer gives up a partition before the transaction ends, the
+        transaction fails with MembershipLostError, also if the consumer has got the partition back. ConfigError outside a transaction, and
+        for an offset that is not an integer; then none of the offsets is committed. If a transaction fails, the positions of its consumer
+        stay where they are, as in Kafka: `seek` to the `committed()` offsets to process the records again.
         """
         if isinstance(group, str):
             self._outbox.add_offsets(self._group_commit(group, offsets))
@@ -205,9 +205,9 @@ class Producer:
 
     def close(self) -> None:
         """
-        Flush, and end the background thread; a second call does nothing. Whatever is asked of a closed producer raises StreamKitError.
+        Flush, and end the background thread; a second call does nothing. All other calls of a closed producer raise StreamKitError.
 
-        If the flush raises, the producer stays open, so that a later one can settle what it left open.
+        If the flush raises, the producer stays open, so that a later flush can complete the commit.
         """
         if self._is_closed:
             return
@@ -225,7 +225,7 @@ class Producer:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise StreamKitError(f"{self!r} is closed, and takes no more rows; make another one")
+            raise StreamKitError(f"{self!r} is closed, and accepts no more rows; make another one")
 
     # Taking rows in
 

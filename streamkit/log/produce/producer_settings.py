@@ -15,11 +15,11 @@ class ProducerSettings:
     """
     Kafka's settings of a producer, with Kafka's meaning where a commit takes the place of a request.
 
-    `linger_ms` None: rows go out by `flush`, by a full batch, by waiting for a receipt, and at the end of the `with` block;
-    a number: also by themselves, that long after the first of them was sent. `batch_size` is in bytes: so much makes a batch
-    full, and it goes out at once (Kafka counts by partition, a commit spans all of them). `buffer_memory` is in bytes: so much
-    may wait and be on its way; a send beyond it blocks for `max_block_ms`, then raises BufferFullError. A single batch that is
-    larger than `buffer_memory` is taken when nothing else waits.
+    If `linger_ms` is None, rows are committed by `flush`, by a full batch, by waiting for a receipt, and at the end of the `with` block;
+    if it is a number, also that many milliseconds after the first of them was sent. A batch with `batch_size` bytes is full, and is
+    committed at once (Kafka counts for each partition; a commit includes all of them). At most `buffer_memory` bytes may wait or be in a
+    commit; a send beyond that waits for `max_block_ms`, then raises BufferFullError. A single batch that is larger than `buffer_memory` is
+    accepted if no other rows wait.
     """
 
     linger_ms: float | None = None

@@ -96,11 +96,11 @@ class Placement:
 
 class Receipt:
     """
-    What became of rows that were sent: one row of `send` or `delete`, or the batch of `send_batch`.
+    The outcome of rows that were sent: of the row of `send` or `delete`, or of the batch of `send_batch`.
 
     `offsets` has, by partition, their first offset and the one after their last, once they are committed: durable and visible.
-    `is_duplicate`: their sequence had been committed before, nothing was written; `offsets` are those of the first time, or
-    None if that is too long ago.
+    `is_duplicate` says that their sequence had been committed before, and nothing was written; `offsets` are then those of the first time,
+    or None if that is too long ago.
     """
 
     __slots__ = ("_row", "placement")
@@ -142,8 +142,8 @@ class Receipt:
         """
         Wait until the rows are committed or failed for good, at most `timeout` seconds; whether they are.
 
-        A producer without `linger_ms` is flushed by this, together with what other threads sent; what `flush` raises, this
-        does. ConfigError inside a transaction, which settles at its end.
+        If the producer has no `linger_ms`, this flushes it, with the rows of other threads, and raises what `flush` raises. ConfigError
+        inside a transaction, whose rows are committed at its end.
         """
         return self.placement.settlement.wait(timeout)
 

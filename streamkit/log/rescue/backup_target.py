@@ -70,7 +70,7 @@ def _check_earlier(root: str, folder: str, names: list[str], database: Database)
         )
     if not _has_had(root, known, found):
         raise ConfigError(
-            f"the backup in {folder} is of another copy of this log, which went on by itself: the log's journal has another commit "
+            f"the backup in {folder} is of another copy of this log, which was written to since then: the log's journal has another commit "
             f"{found.commits}; name another folder"
         )
     if os.path.exists(f"{file}-wal") and os.path.getsize(f"{file}-wal"):

@@ -53,7 +53,7 @@ FOLDERS = ("slabs", "plans", "damaged", CATALOG_COPIES_FOLDER, IDENTITY_FOLDER, 
 COPY = "restore the file from a backup, or run `streamkit storage repair` if the log has several storage roots"
 COLLECT = "maintenance deletes them: that of a running application, or `streamkit maintain`"
 SAVE = "the catalog was set back: save their rows with `streamkit rebuild --from-slabs` if you miss some, then delete the files"
-UPGRADE = "check it with a StreamKit that knows its format: upgrade this one; of a log from before the first release, load the data again"
+UPGRADE = "check it with a StreamKit that knows its format: upgrade this one; if the log is from before the first release, load its data again"
 _DAMAGE = (StreamKitError, OSError, ValueError, KeyError, TypeError, pa.ArrowException)
 
 
@@ -328,7 +328,7 @@ def _check_unreferenced(storage: Storage, listed: Iterable[str], references: _Re
         elif name is not None:
             orphans.setdefault(name.writer, []).append(path)
         elif not is_known_file(path):
-            findings.information("unknown-file", path, "no file of a log is called so", "move it elsewhere if you know it")
+            findings.information("unknown-file", path, "no file of a log has such a name", "move it elsewhere if you know it")
     for writer, paths in orphans.items():
         size = sum(_size(storage, path) for path in paths)
         findings.counts["orphans"] += len(paths)
@@ -337,7 +337,7 @@ def _check_unreferenced(storage: Storage, listed: Iterable[str], references: _Re
         if references.writers.has_known(writer):
             findings.information("orphans", f"slabs/{writer}", message, COLLECT)
         else:
-            findings.information("orphans", f"slabs/{writer}", f"{message}; the catalog never had their writer", SAVE)
+            findings.information("orphans", f"slabs/{writer}", f"{message}; the catalog has never known their writer", SAVE)
 
 
 def _size(storage: Storage, path: str) -> int:
@@ -354,7 +354,7 @@ def _check_journal(root: str, database: Database, before: Standing, findings: Fi
         now = history.standing(transaction)
     if made > now.place:
         findings.error(
-            "set-back", CATALOG_FILE, f"it stands at commit {now.commits}; commit {made[1]} of timeline {made[0]} was made",
+            "set-back", CATALOG_FILE, f"it is at commit {now.commits}, but commit {made[1]} of timeline {made[0]} was made",
             f"run `streamkit rebuild --log {root}`",
         )  # fmt: skip
         return
@@ -364,7 +364,7 @@ def _check_journal(root: str, database: Database, before: Standing, findings: Fi
     reached = chain[-1].place if chain else base.place
     if reached < before.place:
         findings.warning(
-            "journal", "journal", f"a lost catalog could be rebuilt up to commit {reached[1]} only; it stands at {before.commits}",
+            "journal", "journal", f"a lost catalog could be rebuilt up to commit {reached[1]} only; the catalog is at {before.commits}",
             "take a backup, or open the log and call `copy_catalog`",
         )  # fmt: skip
 

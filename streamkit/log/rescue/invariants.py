@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Iterator
 
 from streamkit.errors import ConfigError
-from streamkit.log.catalog import manifest, topics
+from streamkit.log.catalog import manifest, programs, sql_changes, topics
+from streamkit.log.catalog.sql_queries import WANTED
 from streamkit.log.database.database import Transaction
 from streamkit.log.rescue.findings import Findings
 from streamkit.log.storage import replication
@@ -87,7 +88,7 @@ def _slabs(transaction: Transaction, findings: Findings) -> None:
     """What is referred to is not in the trash; what nothing refers to is not in the manifest."""
     _wrong(
         findings, "trash",
-        ((path, "the slab is referred to, and in the trash") for (path,) in transaction.execute(
+        ((path, "the manifest has the slab, but it is also in the trash") for (path,) in transaction.execute(
             "SELECT s.path FROM slab s JOIN trash t ON t.path = s.path"
         )),
     )  # fmt: skip
@@ -99,7 +100,7 @@ def _slabs(transaction: Transaction, findings: Findings) -> None:
         "SELECT topic_id, partition, base_offset FROM extent WHERE NOT EXISTS (SELECT 1 FROM slab WHERE slab.id = extent.slab_id)"
     ):
         where = f"topic id {topic_id}, partition {partition}, offset {base}"
-        findings.error("offsets", where, "the extent names a slab that the manifest does not have", REBUILD)
+        findings.error("offsets", where, "the extent refers to a slab that the manifest does not have", REBUILD)
 
 
 def _inline_slabs(transaction: Transaction, findings: Findings) -> None:
@@ -184,7 +185,7 @@ def _positions(transaction: Transaction, findings: Findings, statement: str, nou
         if type(offset) is not int or not 0 <= offset <= end:
             findings.error(
                 "position", f"{noun} {name}, topic id {topic_id}, partition {partition}",
-                f"it stands at offset {offset!r}; expected a whole number from 0 to the end, {end}", REBUILD,
+                f"it is at offset {offset!r}; expected a whole number from 0 to the end, {end}", REBUILD,
             )  # fmt: skip
 
 
@@ -201,7 +202,9 @@ def _epochs(transaction: Transaction, findings: Findings) -> None:
         where = f"application {name}"
         numbers = [row[0] for row in rows]
         if numbers != list(range(epoch - len(rows) + 1, epoch + 1)) or (epoch and not rows):
-            findings.error("epochs", where, f"it stands at epoch {epoch}; the epochs remembered are not dense up to it", REBUILD)
+            findings.error(
+                "epochs", where, f"it is at epoch {epoch}; the remembered epochs do not lead up to it without a gap", REBUILD
+            )
         elif (rows[-1][2] if rows else "") != token:
             findings.error("epochs", where, f"epoch {epoch} has the token {rows[-1][2]}, the application {token}", REBUILD)
         generations = [row[1] for row in rows]
@@ -212,17 +215,37 @@ def _epochs(transaction: Transaction, findings: Findings) -> None:
             findings.error("epochs", where, "its stream time goes back", REBUILD)
 
 
+def _programs(transaction: Transaction, findings: Findings) -> None:
+    """Programs that are remembered are of generations that an application has had, and no more than are kept."""
+    if not transaction.has_table("application_program"):  # before format 6
+        return
+    for name, generation, count, oldest, newest in transaction.execute(
+        "SELECT a.name, a.generation, count(*), min(p.generation), max(p.generation) FROM application_program p "
+        "JOIN application a ON a.id = p.application_id GROUP BY a.id, a.name, a.generation ORDER BY a.name"
+    ):
+        findings.counts["programs"] += count
+        if not 1 <= oldest <= newest <= generation or count > programs.KEPT:
+            findings.error(
+                "programs", f"application {name}",
+                f"it has {count} programs of the generations {oldest} to {newest}; expected at most {programs.KEPT} of 1 to its own, {generation}",
+                REBUILD,
+            )  # fmt: skip
+
+
 def _stores(transaction: Transaction, findings: Findings) -> None:
-    """Every store has its changelog topic."""
+    """Every store has its changelog topic, which no other store has."""
+    owners: dict[int, str] = {}
     for application, store, topic_id, name in transaction.execute(
         "SELECT a.name, s.name, s.changelog_topic_id, t.name FROM application_store s JOIN application a ON a.id = s.application_id "
-        "LEFT JOIN topic t ON t.id = s.changelog_topic_id"
+        "LEFT JOIN topic t ON t.id = s.changelog_topic_id ORDER BY a.name, s.number"
     ):
         findings.counts["stores"] += 1
+        subject = f"store {store} of {application}"
+        if owners.setdefault(topic_id, subject) != subject:
+            advice = f"give it another name, and begin both again: streamkit apps reset {application}"
+            findings.error("store", subject, f"its changelog {name} is that of the {owners[topic_id]}, too", advice)
         if name is None:
-            findings.error(
-                "store", f"store {store} of {application}", f"its changelog, topic id {topic_id}, does not exist", REBUILD
-            )
+            findings.error("store", subject, f"its changelog, topic id {topic_id}, does not exist", REBUILD)
 
 
 def _producers(transaction: Transaction, findings: Findings) -> None:
@@ -255,6 +278,27 @@ def _producers(transaction: Transaction, findings: Findings) -> None:
             )
 
 
+def _sql(transaction: Transaction, findings: Findings) -> None:
+    """Streams, tables, types and queries of SQL can be read; a query is wanted to run or to pause, and fills a source that there is."""
+    found = sql_changes.objects(transaction)
+    findings.counts["sql_sources"] += len(found.sources)
+    findings.counts["sql_queries"] += len(found.queries)
+    names = {source.name for source in found.sources}
+    ids = {query.id for query in found.queries}
+    for query in found.queries:
+        if query.wanted not in WANTED or not 0 < query.number <= found.numbers:
+            message = f"it has the number {query.number} of {found.numbers}, and its wanted state is {query.wanted!r}; expected one of {WANTED}"
+            findings.error("sql", f"query {query.id}", message, REBUILD)
+        if query.sink not in names:
+            findings.error("sql", f"query {query.id}", f"it fills {query.sink!r}, which is no stream or table", REBUILD)
+    for source in found.sources:
+        if source.query is not None and source.query not in ids:
+            findings.error(
+                "sql", f"{source.kind} {source.name}", f"the query {source.query}, which fills it, does not exist", REBUILD
+            )
+
+
 CHECKS: tuple[Callable[[Transaction, Findings], None], ...] = (
-    _topics, _manifest, _partitions, _slabs, _inline_slabs, _applications, _epochs, _stores, _producers, _groups, _members, _pins, _replication,
+    _topics, _manifest, _partitions, _slabs, _inline_slabs, _applications, _epochs, _programs, _stores, _producers, _groups, _members, _pins,
+    _replication, _sql,
 )  # fmt: skip

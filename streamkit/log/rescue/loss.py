@@ -84,9 +84,9 @@ def check_standing(root: str, catalog: Catalog) -> None:
     now = catalog.standing()
     if known > now.place:
         raise CatalogLostError(
-            f"the catalog in {root} stands at commit {now.commits} of timeline {now.timeline}, but the log has committed up to "
+            f"the catalog in {root} is at commit {now.commits} of timeline {now.timeline}, but the log has committed up to "
             f"{known[1]} of timeline {known[0]}: an older catalog was put in its place, and what was committed since is not in it; "
-            f"bring it forward with `streamkit rebuild --log {root}`, or give up what came after by moving `journal` and `backups` away"
+            f"bring it up to date with `streamkit rebuild --log {root}`, or give up what came after by moving `journal` and `backups` away"
         )
     if before.commits and before.place > max(journal.entered, copy) and isinstance(catalog.database, SqliteDatabase):
         with suppress(OSError):  # a folder that only others may write to

@@ -121,9 +121,9 @@ def _why(root: str) -> str:
     known, made = standing_of(file), known_commits(root)
     if made <= known.place:
         raise ConfigError(
-            f"the catalog {file} is sound and stands at commit {known.commits}, as far as journal and copies know; there is nothing to rebuild"
+            f"the catalog {file} is sound and is at commit {known.commits}, as far as journal and copies know; there is nothing to rebuild"
         )
-    return f"the catalog stood at commit {known.commits}, the journal and the copies at {made[1]}"
+    return f"the catalog was at commit {known.commits}, the journal and the copies at {made[1]}"
 
 
 def _fault(file: str) -> str | None:
@@ -259,7 +259,7 @@ class _Rebuilding:
         faults = [*database.faults(), *found]
         if faults:
             raise CorruptionError(
-                f"the catalog rebuilt from {self.base or 'the journal alone'} is not sound, and did not take the place of the old one: "
+                f"the catalog rebuilt from {self.base or 'the journal alone'} is not sound, and did not replace the old one: "
                 f"{'; '.join(faults[:3])}; move that file away if it is a copy, and run again, or restore a backup"
             )
 
@@ -307,7 +307,7 @@ class _Rebuilding:
         notes = list(self.notes)
         notes += [f"{path} is damaged at byte {position}" for path, position in self.journal.damaged.items()]
         if chain and not chain[-1].is_marked:
-            notes.append(f"commit {chain[-1].commit.number}, the last, was not marked as done: whether it had been is not known")
+            notes.append(f"commit {chain[-1].commit.number}, the last, was not marked as done: it is not known whether it was")
         return tuple(notes)
 
 

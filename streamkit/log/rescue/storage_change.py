@@ -134,7 +134,7 @@ class Departure:
             first = f"set --factor {folders} with the roots that are on record, then " if self.before.factor < folders else ""
             raise ConfigError(
                 f"{count} slabs would have no whole copy without {', '.join(root.path for root in self.roots)}; {first}run "
-                "`streamkit storage repair`, or leave it out all the same, with --force"
+                "`streamkit storage repair`, or leave it out anyway, with --force"
             )
 
 

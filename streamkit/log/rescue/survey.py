@@ -98,7 +98,7 @@ class Survey:
                 return rows
             offsets = np.arange(frame.first_offset, frame.next_offset, dtype=np.int64)
             return rows.append_column(OFFSET, pa.array(offsets))
-        raise failure or CorruptionError(f"the slab {frame.extent.path} went away while it was read; run again")
+        raise failure or CorruptionError(f"the slab {frame.extent.path} disappeared while it was read; run again")
 
 
 def survey(folders: Sequence[str]) -> Survey:

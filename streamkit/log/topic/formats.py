@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.errors import RegistryUnavailableError, SchemaError
+from streamkit.formats import windowed_keys
 from streamkit.formats.codec import Codec, declare_format
-from streamkit.formats.format import FORMATS, Format
+from streamkit.formats.format import FORMATS, KEY_FORMAT, KEY_SCHEMA, WINDOW, Format, key_settings
 from streamkit.log.values.python_values import python_values
 from streamkit.schema import Schema
 
@@ -97,7 +98,27 @@ def _coded(code: Callable[[Any], Any], format: Format, column: str, row: int, va
 
 @lru_cache(maxsize=64)
 def _codec(format: Format, column: str) -> tuple[Encoder, Decoder]:
-    if column != VALUE and format.name != "bytes":
-        format = Format("string")
+    takes_bytes = column != VALUE and bool(format.setting(KEY_FORMAT))
+    if column != VALUE:
+        format = _format_of_keys(format)
+    windowed = format.setting(WINDOW)
+    if windowed:
+        format = windowed_keys.inner_format(format)
     codec = Codec(format, topic=format.topic)
-    return codec.value_writer(), codec.value_reader()
+    write, read = codec.value_writer(), codec.value_reader()
+    if windowed:
+        write, read = windowed_keys.value_coders(windowed, write, read)
+    return _or_bytes(write) if takes_bytes else write, read
+
+
+def _format_of_keys(format: Format) -> Format:
+    """The format of keys: of their own if the topic says so, else texts."""
+    if name := format.setting(KEY_FORMAT):
+        settings = tuple(sorted((key, str(value)) for key, value in key_settings(dict(format.settings)).items()))
+        return Format(name, format.setting(KEY_SCHEMA) or None, settings)
+    return format if format.name == "bytes" else Format("string")
+
+
+def _or_bytes(write: Encoder) -> Encoder:
+    """Bytes as they are, other keys as their format writes them."""
+    return lambda value: value if isinstance(value, bytes) else write(value)

@@ -44,7 +44,7 @@ class Topic:
     `timestamp` names the column that holds the event time, if one does. `config` holds the settings that were given,
     as sorted pairs of texts. `internal` topics belong to an application. `version` counts the schemas that the topic has
     had. With a `format` the topic is opaque: its schema is `key binary, value binary`, and the format says what they mean.
-    A topic that a `Log` has given knows it in `log`, as long as it stays in its process.
+    A topic that comes from a `Log` has it as its attribute `log`, as long as it stays in this process.
     """
 
     id: int
@@ -85,7 +85,7 @@ class Topic:
 
     def sample(self, rows: int = 20, columns: Sequence[str] | None = None) -> pa.Table:
         """
-        So many rows, at even distances over partitions and time, by partition and offset, with the columns that `Log.read` gives.
+        This many rows, evenly spread over partitions and time, by partition and offset, with the columns that `Log.read` gives.
 
         The same topic gives the same rows, until something is written or deleted. All rows if there are no more; 10,000 at most.
         """
@@ -98,7 +98,7 @@ class Topic:
         """
         What each column holds, as a `TopicProfile`: nulls, distinct values, the least, the greatest and the mean.
 
-        So many rows are read at most, and it says of how many it speaks; frames spread over the topic are read where it has more.
+        At most this many rows are read, and the profile says how many; if the topic has more, frames spread over the topic are read.
         """
         return import_module("streamkit.query.profile").profile_of(self._log(), self.name, rows)  # a layer above
 

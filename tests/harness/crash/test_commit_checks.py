@@ -168,7 +168,7 @@ def test_records_that_do_not_add_up(epoch, expected):
     """Readers that together took another number of records than was planned fail the epoch."""
     splits = tuple(replace(split, records=split.records - 1) if split.number == 1 else split for split in epoch.reports[0].splits)
     spoilt = [replace(report, splits=splits) for report in epoch.reports]
-    assert epoch.refuses(spoilt, f"the readers took {sales.EPOCH_RECORDS - 1} records; expected {sales.EPOCH_RECORDS}")
+    assert epoch.refuses(spoilt, f"the readers read {sales.EPOCH_RECORDS - 1} records; expected {sales.EPOCH_RECORDS}")
 
 
 @pytest.mark.parametrize("spoil", [lambda splits: splits[:1], lambda splits: (*splits, splits[0])])
@@ -202,7 +202,7 @@ def test_an_epoch_that_starts_elsewhere(epoch):
     spoilt = [
         replace(report, claim=replace(claim, before=replace(claim.before, positions=positions))) for report in epoch.reports
     ]
-    assert epoch.refuses(spoilt, "the epoch starts at offset 0, the catalog stands at")
+    assert epoch.refuses(spoilt, "the epoch starts at offset 0, the catalog is at")
 
 
 def test_an_epoch_out_of_turn(epoch):

@@ -72,6 +72,14 @@ OF_COMMANDS = ("backup.between_slabs", "backup.before_catalog", "rebuild.execute
 OF_STARTS = ("migration.slab_durable", "migration.after_commit")  # in tests/unit/engine/evolution/test_migration.py
 OF_FOLLOWING = ("follow.epoch", "follow.led")  # in tests/unit/engine/runs/test_following.py
 OF_REBUILDS = ("replay.epoch", "replay.ended", "replay.adopted")  # in tests/unit/engine/runs/test_rebuild.py
+OF_SCRIPTS = ("sql.dropped", "sql.written", "sql.committed")  # in tests/unit/sql/session/test_execute.py
+OF_RUNNERS = (
+    "sql.starting",
+    "sql.started",
+    "sql.stopped",
+    "sql.swapping",
+    "sql.swapped",
+)  # in tests/harness/crash/test_query_runner.py
 OF_DATAFRAMES = ("dataframe.staged", "dataframe.committed")  # in tests/unit/spark/dataframe
 ROOT = Path(__file__).parents[3]
 CALL = re.compile(r'\breach\("([^"]+)"\)$', re.MULTILINE)
@@ -99,7 +107,17 @@ def test_no_crash_point_was_missed():
 def test_every_point_has_a_scenario():
     """Each declared point belongs to a scenario here, to those of maintenance, to a command's, a start's, or a DataFrame's."""
     assert sorted(
-        [*SCENARIOS, *MAINTENANCE_POINTS, *OF_COMMANDS, *OF_STARTS, *OF_FOLLOWING, *OF_REBUILDS, *OF_DATAFRAMES]
+        [
+            *SCENARIOS,
+            *MAINTENANCE_POINTS,
+            *OF_COMMANDS,
+            *OF_STARTS,
+            *OF_FOLLOWING,
+            *OF_REBUILDS,
+            *OF_DATAFRAMES,
+            *OF_SCRIPTS,
+            *OF_RUNNERS,
+        ]
     ) == sorted(POINTS)
 
 
@@ -110,6 +128,7 @@ def test_every_point_is_in_the_code_once():
         *(ROOT / "streamkit" / "log").rglob("*.py"),
         *(ROOT / "streamkit" / "engine").rglob("*.py"),
         *(ROOT / "streamkit" / "spark" / "dataframe").rglob("*.py"),
+        *(ROOT / "streamkit" / "sql").rglob("*.py"),
     ]
     assert sorted(name for file in files for name in CALL.findall(file.read_text(encoding="utf-8"))) == sorted(POINTS)
 

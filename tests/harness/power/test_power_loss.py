@@ -23,7 +23,7 @@ from streamkit.log.storage import storage
 from tests.harness.power.failures import torment
 from tests.kit.forgetful import ForgetfulStorage
 
-IMAGES, SEEDS, PER_MOMENT = (200_000, 100, 24) if os.environ.get("STREAMKIT_TORTURE") else (80, 2, 1)
+IMAGES, SEEDS, PER_MOMENT = (200_000, 100, 24) if os.environ.get("STREAMKIT_TORTURE") else (160, 2, 1)
 
 
 @pytest.mark.timeout(3_600)

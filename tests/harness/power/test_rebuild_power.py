@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("slabs_in_files")
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 PER_MOMENT = 40 if IS_TORTURE else 24
-CHECKPOINT_PAGES = 40  # so that catalog and write-ahead log both hold something
+CHECKPOINT_PAGES = 60  # so that catalog and write-ahead log both hold something
 AROUND = 6  # operations before and after those that name the catalog
 CATALOG = "log/catalog.db"
 

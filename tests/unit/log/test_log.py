@@ -94,7 +94,7 @@ def test_a_link_to_nothing_is_no_log(tmp_path):
 def test_a_log_stays_where_it_was_opened(tmp_path):
     """A log does not travel to tasks, its storage does; after closing, use is an error."""
     with open_log(tmp_path) as log:
-        with pytest.raises(TypeError, match="cannot travel"):
+        with pytest.raises(TypeError, match="cannot be sent to another process"):
             pickle.dumps(log)
         log.storage.create("slabs/a", [b"x"])
         assert pickle.loads(pickle.dumps(log.storage.files)).map("slabs/a").to_pybytes() == b"x"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pytest
 
 import streamkit as sk
@@ -15,7 +16,7 @@ from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 from streamkit.names import changelog_topic
 from tests.kit.engine_run import fresh_log
-from tests.kit.store_layouts import STORES, WINDOWED, WITH_SESSIONS, Application, comparable, model
+from tests.kit.store_layouts import STORES, WINDOWED, Application, comparable, model
 
 EPOCHS = 5
 Shown = dict[tuple[int, str], list[Any]]
@@ -54,12 +55,12 @@ def model_of(view: Any, application: Application, store: str) -> list[Any]:
 
 
 def test_a_key_behind_an_epoch(kept: tuple[Application, Shown]) -> None:
-    """`as_of` gives the rows of a key, or all; a time means the newest epoch at it."""
+    """`as_of` gives the rows of a key, or all; a number is an epoch, and a time means the newest epoch at it."""
     application, shown = kept
     first, last = (one(epoch for epoch, _ in shown) for one in (min, max))
     view = application.view("counts")
     times = {
-        record.epoch: record.timestamp_ms
+        record.epoch: dt.datetime.fromtimestamp(record.timestamp_ms / 1000, dt.timezone.utc)
         for record in application.log.catalog.epochs.last(application.planner.application.id, 100)
     }
     for row in view.to_rows():
@@ -67,7 +68,8 @@ def test_a_key_behind_an_epoch(kept: tuple[Application, Shown]) -> None:
         ((*named,),) = comparable([key])
         for epoch in (first, last):
             rows = [one for one in shown[epoch, "counts"] if set(named) <= set(one)]
-            assert comparable(view.as_of(times[epoch], **key).to_pylist()) == rows
+            for moment in (times[epoch], times[epoch].isoformat(), epoch, str(epoch)):
+                assert comparable(view.as_of(moment, **key).to_pylist()) == rows
     assert view.as_of("2999-01-01").num_rows == len(shown[last, "counts"])
 
 
@@ -213,15 +215,82 @@ def test_compaction_bounds_how_far_back(tmp_path: Any) -> None:
                     with log.store("shop", store).at_epoch(epoch) as past:
                         assert sorted(map(str, past.to_rows())) == rows, (epoch, store)
             except ConfigError as error:
-                assert "compaction has left the newest row" in str(error) and epoch < compacted
+                assert "compaction has left only the newest row" in str(error) and epoch < compacted
                 continue
             known.append(epoch)
         assert {epoch for epoch in shown if epoch >= compacted} <= set(known) and min(shown) not in known
 
 
-def test_a_processors_history_goes_by_its_own_times(kept: tuple[Application, Shown]) -> None:
-    """`as_of` of a versioned store means event time, as before, and no epoch."""
-    application, _ = kept
-    assert set(WITH_SESSIONS) & set(STORES)
+def test_stores_with_versions_have_both_times(kept: tuple[Application, Shown]) -> None:
+    """`as_of` means an epoch there, too, and `valid_at` an event time, also behind an epoch: what was known of it then."""
+    application, shown = kept
     moment = dt.datetime.fromtimestamp(application.time / 1000, dt.timezone.utc)
-    assert application.view("own_versions").as_of(moment).num_rows
+    for store in ("newest", "own_versions"):
+        view = application.view(store)
+        for epoch in {epoch for epoch, _ in shown}:
+            assert comparable(view.as_of(epoch).to_pylist()) == shown[epoch, store]
+            with view.at_epoch(epoch) as past:
+                known = past.valid_at(moment)
+                live = [row for row in past.to_rows() if not row.get("is_deleted")]
+                newest = {tuple(map(str, (row[name] for name in view.key.names))) for row in live}
+                assert 0 < known.num_rows <= len(newest)
+        assert comparable(view.valid_at(moment).to_pylist()) == comparable(known.to_pylist())
+        assert view.as_of("2999-01-01").num_rows == len(view.to_rows())
+
+
+DAYS = 5
+
+
+def noon_of(day: int) -> dt.datetime:
+    return dt.datetime(2026, 1, day, 12, tzinfo=dt.timezone.utc)
+
+
+@pytest.fixture
+def rates() -> Iterator[Log]:
+    """A table with a day of history, and a change of it in an epoch of each of some days."""
+    with fresh_log(on_disk=True) as log:
+        log.create_topic("rates", "cur string, rate double", key="cur")
+        for day in range(1, DAYS + 1):
+            app = sk.Topology("b")
+            app.table("rates", versioned="1 day", store="rates")
+            with log.producer() as producer:
+                producer.send("rates", {"cur": "EUR", "rate": float(day), "_timestamp": noon_of(day)})
+            sk.run(app, log=log, engine="local", trigger="available_now").wait()
+        yield log
+
+
+def test_history_is_counted_from_the_stream_time_of_the_epoch(rates: Log) -> None:
+    """What was valid is known of each epoch as far back as it was known then, and no farther; all of it behind the epoch before the first."""
+    view = rates.store("b", "rates")
+    for epoch in range(DAYS + 1):
+        with view.at_epoch(epoch) as past:
+            for day in range(1, DAYS + 1):
+                asked = noon_of(day) + dt.timedelta(hours=1)
+                if epoch and asked < noon_of(epoch) - dt.timedelta(days=1):
+                    with pytest.raises(ConfigError, match=f"goes back to 2026-01-0{epoch - 1}T12:00:00.000Z"):
+                        past.valid_at(asked, "EUR")
+                    continue
+                wanted = [{"cur": "EUR", "rate": float(min(day, epoch))}] if epoch else []
+                assert past.valid_at(asked, "EUR").to_pylist() == past.valid_at(asked).to_pylist() == wanted, (epoch, day)
+    with view.at_now() as now, pytest.raises(ConfigError, match="goes back to 2026-01-04T12:00"):
+        now.valid_at(noon_of(1))
+
+
+def test_epochs_without_stream_times_of_their_own(rates: Log) -> None:
+    """Of an epoch that has none in the catalog, as one that only brought rows forward, they are those of the epoch before it."""
+    view = rates.store("b", "rates")
+    with rates.catalog.database.write() as transaction:
+        transaction.execute("UPDATE epoch SET metrics = json_remove(metrics, '$.stream_times') WHERE epoch = 3")
+    with view.at_epoch(3) as past, pytest.raises(ConfigError, match="goes back to 2026-01-01T12:00"):
+        past.valid_at(noon_of(1) - dt.timedelta(hours=1), "EUR")
+
+
+def test_a_time_before_the_first_epoch(rates: Log) -> None:
+    """It is said that there was no epoch yet, and when the first was; nothing is said of compaction."""
+    with pytest.raises(ConfigError) as refused:
+        rates.store("b", "rates").as_of("2020-01-01")
+    (first, *_) = rates.catalog.epochs.last(rates.catalog.applications.get("b").id)
+    time = f"{np.datetime64(first.timestamp_ms, 'ms')}Z"
+    assert str(refused.value) == (
+        f"found the time 2020-01-01T00:00:00.000Z; b had no epoch yet then: its first, epoch 1, is of {time}; expected that time or a later one"
+    )

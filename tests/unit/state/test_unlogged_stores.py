@@ -444,7 +444,7 @@ def test_what_is_told_of_a_folder_is_what_happens(
     check_stores(world.log.root, world.log.storage, world.log.catalog.database, findings)
     told = [found.reason, _summary("app", [found]), *(one.action for one in findings.report("", True).of("untrusted-store"))]
     if why == "outdated":
-        assert "begin empty when its application opens it again" in told[0] and "begins empty when next opened" in told[1]
+        assert "begin empty when its application opens it again" in told[0] and "begin empty when next opened" in told[1]
     else:
         assert all((LOST if is_aged else RESTORED) in text and (RESTORED if is_aged else LOST) not in text for text in told), told
     with caplog.at_level(logging.WARNING):
@@ -473,12 +473,12 @@ def test_a_comparison_that_was_not_made_is_not_claimed(aged: World) -> None:
     """What is without a log is named in the summary; where nothing else is there, it says that nothing was compared."""
     found = list(verify_stores(aged.log, "app"))
     assert _summary("app", found).endswith(
-        "what 1 task of 1 keep here is what the changelogs say; without a log, and not compared: counts"
+        "the stores of 1 of 1 task are what the changelogs say; without a log, and not compared: counts"
     )
     found = list(verify_stores(aged.log, "app", "counts"))
     assert _summary("app", found) == "app: nothing was compared; without a log, and not compared: counts"
     found = list(verify_stores(aged.log, "app", "sums"))
-    assert _summary("app", found) == "app: what 1 task of 1 keep here is what the changelogs say"
+    assert _summary("app", found) == "app: the stores of 1 of 1 task are what the changelogs say"
 
 
 def test_a_standby_copies_what_it_can(aged: World) -> None:
@@ -548,8 +548,8 @@ def test_evolution_needs_a_log(aged: World) -> None:
     grouped.agg(s=F.sum("n"), store="sums").emit("every").to("sums_out")
     behind.disable_logging("counts")
     for app, message in (
-        (changed, "the store 'counts' has no log, so a start cannot read what it holds"),
-        (behind, "the store 'counts' has no log, so a start cannot read what it holds"),
+        (changed, "the store 'counts' has no log, so a start cannot read its rows"),
+        (behind, "the store 'counts' has no log, so a start cannot read its rows"),
         (topology(()), "the store 'counts' had no log until now"),
     ):
         (refusal,) = preview(aged.log.catalog, aged.program(app)).refusals
@@ -559,7 +559,7 @@ def test_evolution_needs_a_log(aged: World) -> None:
     assert preview(aged.log.catalog, aged.program(topology())).refusals == ()
     again = StoreRebuild(frozenset({"counts"}), lambda *_: pytest.fail("it was filled again"))
     with pytest.raises(
-        OrphanedStateError, match="the store 'counts' has no log, so a start cannot tell which of its rows are to go"
+        OrphanedStateError, match="the store 'counts' has no log, so a start cannot know which of its rows to delete"
     ):
         start(aged.log.catalog, aged.log.storage, aged.planner.program, rebuild=again)
     aged.restart(1)

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import streamkit as sk
@@ -15,14 +16,16 @@ from streamkit.engine.runs.local import run_available
 from streamkit.engine.runs.start import start
 from streamkit.errors import CorruptionError, StoreNotFoundError, StreamKitError
 from streamkit.failpoints import armed
-from streamkit.log.catalog import epochs
+from streamkit.log.catalog import epochs, manifest
 from streamkit.log.maintenance.trash import NEVER_MS, empty_trash
 from streamkit.log.storage import inline_storage
 from streamkit.state import state_reader, view
 from streamkit.state.snapshot import snapshot_of_store
 from streamkit.state.state_reader import StateReader
+from streamkit.state.stored_rows import WantedRows
 from streamkit.state.task_state import TaskState
 from streamkit.state.tiered_store import StoreMovedOnError
+from streamkit.state.view import views_at_now
 from tests.kit.engine_run import append, fresh_log
 from tests.kit.sampling import TAKES_ALL
 
@@ -306,3 +309,50 @@ def test_a_notebook_reads_no_more_than_it_shows(shared, monkeypatch):
     monkeypatch.setattr(TaskState, "scan", scan)
     shared.view()._repr_html_()
     assert sum(len(keys) for keys, _ in read) == view.ROWS_SHOWN
+
+
+@pytest.fixture
+def counting():
+    with fresh_log(on_disk=True) as log:
+        yield Counting(log)
+
+
+def test_views_of_several_stores_see_one_moment(counting):
+    """Views that are held together see what one look into the catalog saw, and what was looked at beside them is of the same moment."""
+    counting.run_epoch()
+    log = counting.log
+    topic_id = log.topic("in").id
+    views = [counting.view("plain"), counting.view("hourly")]
+    looked = views_at_now(views, log.catalog, lambda transaction: manifest.end_offsets(transaction, topic_id))
+    with looked as ((plain, hourly), ends):
+        counting.run_epoch()
+        counting.start(tasks=1)
+        counting.run_epoch()
+
+        assert sum(ends.values()) == len(KEYS)
+        assert [row["n"] for row in plain.to_rows()] == [1] * len(KEYS) == [row["n"] for row in hourly.to_rows()]
+        assert plain.position == hourly.position
+    assert [row["n"] for row in views[0].to_rows()] == [3] * len(KEYS)
+
+
+def test_views_are_held_together_behind_a_start(counting):
+    """A start between the program that a view knows and the look is no error: the program is read again."""
+    counting.run_epoch()
+    views = [counting.view("plain")]
+    views[0].to_rows()
+    counting.start(tasks=1)
+    counting.run_epoch()
+    with views_at_now(views, counting.log.catalog, lambda _: None) as ((plain,), _):
+        assert plain.find(3)["n"].to_pylist() == [2]
+
+
+def test_bounds_and_keys_of_a_store(counting):
+    """Rows within bounds come in the order of the store; of one key those of its windows."""
+    counting.run_epoch(time_ms=1)
+    counting.run_epoch(time_ms=HOUR_MS + 1)
+    hourly = counting.view("hourly")
+    later = hourly.bounded(WantedRows(start_ms=HOUR_MS))
+    of_key = hourly.bounded(WantedRows(), [pa.array([7], pa.int32())])
+
+    assert later["k"].to_pylist() == list(KEYS)
+    assert [(row["k"], row["window_start"].hour) for row in of_key.to_pylist()] == [(7, 0), (7, 1)]

@@ -192,7 +192,7 @@ def test_what_does_not_come_is_an_error(log: Log) -> None:
     found.at_least(send(log), TIMEOUT_S).count()
     end = log.end_offsets("in")[0]
     with pytest.raises(
-        TimeoutError, match=rf"has not come so far after 0.1 s: it has read in 0 to {end} of {end + 1}; is it running"
+        TimeoutError, match=rf"has not got so far after 0.1 s: it has read in 0 to {end} of {end + 1}; is it running"
     ):
         found.at_least({"in": {0: end + 1}}, 0.1).get(7)
     epoch = found.position.epoch

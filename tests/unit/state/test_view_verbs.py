@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import functools
 import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -14,10 +16,11 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import ConfigError
+from streamkit.log.log import Log
 from streamkit.state.state_reader import StateReader
 from streamkit.state.view import StoreView
 from tests.kit.engine_run import fresh_log
-from tests.kit.sampling import TAKES_ALL, seeds
+from tests.kit.sampling import TAKES_ALL, in_turn, seeds
 from tests.kit.store_layouts import (
     HISTORY_MS,
     HORIZON_MS,
@@ -41,27 +44,42 @@ MODES = ("local", "absent", "damaged", "behind")
 EPOCHS = 2 if TAKES_ALL else 1  # that come beside a view
 
 
-@pytest.fixture(scope="module", params=MODES)
-def application(request: Any) -> Iterator[Application]:
+@pytest.fixture(scope="module")
+def applications() -> Iterator[Callable[[str], Application]]:
+    """The application of a mode, which is made when it is first asked for."""
+    with contextlib.ExitStack() as logs:
+        yield functools.cache(lambda mode: made(logs.enter_context(fresh_log(on_disk=True)), mode))
+
+
+def made(log: Log, mode: str) -> Application:
     """After some epochs, with local stores, without, with such as are damaged, and with those of two epochs before."""
-    with fresh_log(on_disk=True) as log:
-        made = Application(log, MODES.index(request.param))
-        for _ in range(2):
-            made.run_epoch()
-        stores, copy = Path(log.root, "stores"), Path(log.root, "copy")
-        shutil.copytree(stores, copy)
-        for _ in range(2):
-            made.run_epoch()
-        if request.param != "local":
-            shutil.rmtree(stores)
-        if request.param in ("damaged", "behind"):
-            shutil.copytree(copy, stores)
-        if request.param == "damaged":
-            files = list(stores.rglob("*.run"))
-            assert files
-            for path in files:
-                path.write_bytes(path.read_bytes()[:-60] + b"\x01" * 60)
-        yield made
+    application = Application(log, MODES.index(mode))
+    for _ in range(2):
+        application.run_epoch()
+    stores, copy = Path(log.root, "stores"), Path(log.root, "copy")
+    shutil.copytree(stores, copy)
+    for _ in range(2):
+        application.run_epoch()
+    if mode != "local":
+        shutil.rmtree(stores)
+    if mode in ("damaged", "behind"):
+        shutil.copytree(copy, stores)
+    if mode == "damaged":
+        files = list(stores.rglob("*.run"))
+        assert files
+        for path in files:
+            path.write_bytes(path.read_bytes()[:-60] + b"\x01" * 60)
+    return application
+
+
+@pytest.fixture(params=MODES)
+def application(request: Any, applications: Callable[[str], Application]) -> Application:
+    return applications(request.param)
+
+
+def over(stores: Sequence[str]) -> pytest.MarkDecorator:
+    """Each store, and beside each mode: an ordinary run takes the modes in turn, torture each with each."""
+    return pytest.mark.parametrize(("application", "store"), in_turn(MODES, stores), indirect=["application"])
 
 
 def test_what_the_stores_hold(application: Application) -> None:
@@ -80,7 +98,7 @@ def test_what_the_stores_hold(application: Application) -> None:
     assert all(model(application, store) for store in STORES)
 
 
-@pytest.mark.parametrize("store", STORES if TAKES_ALL else STORES[::2])
+@over(STORES)
 def test_count_and_the_first_rows(application: Application, store: str) -> None:
     """Rows are counted one by one, and the first ones are those with which all begin."""
     view = application.view(store)
@@ -92,7 +110,7 @@ def test_count_and_the_first_rows(application: Application, store: str) -> None:
     assert len(view.to_pandas(4)) == 4
 
 
-@pytest.mark.parametrize("store", STORES if TAKES_ALL else STORES[::2])
+@over(STORES)
 def test_many(application: Application, store: str) -> None:
     """Keys come in the order in which they are asked for, twice if so, and those without a row are left out."""
     view, rows = application.view(store), model(application, store)
@@ -145,9 +163,7 @@ def rows_of_key(store: str, rows: Sequence[Row], key: Sequence[tuple[str, Any]])
     return [row for row in found[-1:] if not row["is_deleted"]] if store == "own_versions" else found
 
 
-@pytest.mark.parametrize(
-    "store", STORES if TAKES_ALL else ("counts", "sliding", "own_duplicates", "own_sessions", "own_versions")
-)
+@over(STORES)
 def test_find_and_get(application: Application, store: str) -> None:
     """By the key as users declared it, of whatever store: `find` gives all rows of it, and `get` the first."""
     view, rows = application.view(store), model(application, store)
@@ -180,7 +196,7 @@ def finer(time_ms: int) -> list[Any]:
     return [micro, micro.isoformat(), nano, nano.to_datetime64(), nano.isoformat()]
 
 
-@pytest.mark.parametrize("store", [name for name in STORES if name not in WINDOWED])
+@over([name for name in STORES if name not in WINDOWED])
 def test_range_of_keys(application: Application, store: str) -> None:
     """Bounds of one, two or three columns: [start, end) as values compare, and a shorter bound stands before all that begin so."""
     view, rows = application.view(store), model(application, store)
@@ -204,7 +220,7 @@ def test_range_of_keys(application: Application, store: str) -> None:
         check(every, rows, "bounds of no columns")
 
 
-@pytest.mark.parametrize("store", STORES if TAKES_ALL else STORES[::2])
+@over(STORES)
 def test_prefix(application: Application, store: str) -> None:
     """By the values of the first key columns, and by the text with which the next one begins."""
     view, rows = application.view(store), model(application, store)
@@ -234,7 +250,7 @@ def given(chosen: random.Random, bound: int | None) -> tuple[Any, int | None]:
     return chosen.choice(finer(bound)), bound + 1
 
 
-@pytest.mark.parametrize("store", WINDOWED)
+@over(WINDOWED)
 def test_windows(application: Application, store: str) -> None:
     """Of a key and of all, by their starts; `range` gives the same of all."""
     view, rows = application.view(store), model(application, store)
@@ -259,7 +275,7 @@ def key_of(chosen: random.Random, rows: Sequence[Row]) -> tuple[Any, ...]:
     return tuple(row[name] for name in KEY)
 
 
-@pytest.mark.parametrize("store", WITH_SESSIONS)
+@over(WITH_SESSIONS)
 def test_sessions(application: Application, store: str) -> None:
     """Those that have a moment in [start, end), of a key and of all."""
     view, rows = application.view(store), model(application, store)
@@ -277,7 +293,7 @@ def test_sessions(application: Application, store: str) -> None:
         check(view.sessions(*key, start=given_start, end=given_end), own, f"sessions{key} {start} {end}")
 
 
-def test_as_of_of_a_table(application: Application) -> None:
+def test_valid_at_of_a_table(application: Application) -> None:
     """The newest record of each key up to a time, unless it deletes; times to which the history does not go back are refused."""
     view = application.view("newest")
     reached = application.versions[-1][1]
@@ -294,17 +310,17 @@ def test_as_of_of_a_table(application: Application) -> None:
             for key, row in sorted(newest.items())
             if not row.get("deleted") and set(key) != {(0,)}
         ]
-        found = view.as_of(time)
-        check(found, rows, f"as_of({time})")
-        check(view.as_of(time, limit=3), rows[:3], f"as_of({time}), the first")
+        found = view.valid_at(time)
+        check(found, rows, f"valid_at({time})")
+        check(view.valid_at(time, limit=3), rows[:3], f"valid_at({time}), the first")
         for row in [chosen.choice(application.versions)[0] for _ in range(4)]:
             own = [one for one in rows if key_place(one) == key_place(row)]
-            check(view.as_of(time, *(row[name] for name in KEY)), own, f"as_of({time}) of {row}")
+            check(view.valid_at(time, *(row[name] for name in KEY)), own, f"valid_at({time}) of {row}")
     with pytest.raises(ConfigError, match=r"the history of the store 'newest' goes back to "):
-        view.as_of(reached - HISTORY_MS - 1)
+        view.valid_at(reached - HISTORY_MS - 1)
 
 
-def test_as_of_of_a_processors_versions(application: Application) -> None:
+def test_valid_at_of_a_processors_versions(application: Application) -> None:
     """The newest version of each key up to a time, unless it ends the one before."""
     view, rows = application.view("own_versions"), model(application, "own_versions")
     reached = max(ms(row["valid_from"]) for row in rows)
@@ -314,10 +330,10 @@ def test_as_of_of_a_processors_versions(application: Application) -> None:
         begun = [row for row in rows if ms(row["valid_from"]) <= time]
         newest = {key_place(row): row for row in begun}
         wanted = [row for _, row in sorted(newest.items()) if not row["is_deleted"]]
-        check(view.as_of(time), wanted, f"as_of({time})")
+        check(view.valid_at(time), wanted, f"valid_at({time})")
         row = chosen.choice(rows)
         own = [one for one in wanted if key_place(one) == key_place(row)]
-        check(view.as_of(time, **{name: row[name] for name in KEY}), own, f"as_of({time}) of {row}")
+        check(view.valid_at(time, **{name: row[name] for name in KEY}), own, f"valid_at({time}) of {row}")
 
 
 CALLS: dict[str, Callable[[StoreView], Any]] = {
@@ -330,6 +346,7 @@ CALLS: dict[str, Callable[[StoreView], Any]] = {
 }
 
 
+@pytest.mark.parametrize("application", MODES if TAKES_ALL else ("absent", "behind"), indirect=True)
 def test_calls_at_one_moment_see_one_epoch(application: Application) -> None:
     """Whatever is committed in between, and whether stores are read then for the first time; a view of now sees it."""
     view = application.view("own")
@@ -346,12 +363,13 @@ def test_calls_at_one_moment_see_one_epoch(application: Application) -> None:
     newest = application.view("newest")
     with newest.at_now() as fixed:
         time = application.time
-        expected = fixed.as_of(time).to_pylist()
+        expected = fixed.valid_at(time).to_pylist()
         application.run_epoch()
-        check(fixed.as_of(time), expected, "as_of")
+        check(fixed.valid_at(time), expected, "valid_at")
     application.run_epoch()
 
 
+@pytest.mark.parametrize("application", MODES if TAKES_ALL else ("absent", "behind"), indirect=True)
 def test_a_view_that_is_kept_sees_each_epoch(application: Application) -> None:
     """What a view has opened is brought forward: look-ups of all keys, call after call, and others' deletions too."""
     kept = {store: application.view(store) for store in STORES}
@@ -382,7 +400,30 @@ WRONG: dict[str, tuple[str, Callable[[StoreView], Any], str]] = {
     "windows of none": ("counts", lambda view: view.windows("a"), "has no windows; it is read by get, find, many"),
     "windows of a table": ("newest", lambda view: view.windows("a"), "has no windows; .*, as_of"),
     "sessions of windows": ("tumbling", lambda view: view.sessions("a", 1, 1.0), "has no sessions; .*, windows, as_of, history$"),
-    "as_of before all epochs": ("counts", lambda view: view.as_of(-(2**40)), "knows the epochs"),
+    "as_of before all epochs": (
+        "counts",
+        lambda view: view.as_of("1935-01-01"),
+        r"found the time 1935-01-01T00:00:00.000Z; .* had no epoch yet then: its first, epoch 1, is of .*Z",
+    ),
+    "as_of an epoch that is not there": (
+        "newest",
+        lambda view: view.as_of(1_769_860_800_000),
+        "found epoch 1769860800000 of app; .* knows the epochs",
+    ),
+    "as_of before all numbers": ("counts", lambda view: view.as_of(-1), "as_of=-1; expected a whole number from 0"),
+    "as_of nothing that is a moment": (
+        "newest",
+        lambda view: view.as_of("noon"),
+        "found as_of='noon'; expected the number of an epoch, or a time",
+    ),
+    "valid_at without versions": (
+        "counts",
+        lambda view: view.valid_at(0),
+        "keeps no versions, .*; it is read by get, .*, as_of, history$",
+    ),
+    "valid_at of windows": ("own_windows", lambda view: view.valid_at("2026-01-01", start=0), "keeps no versions"),
+    "valid_at by both": ("newest", lambda view: view.valid_at(0, "a", start="b"), "by how they begin, or by start= and end="),
+    "valid_at no time": ("newest", lambda view: view.valid_at("noon"), "found the time 'noon'"),
     "part of a key": (
         "tumbling",
         lambda view: view.windows("a"),
@@ -410,7 +451,7 @@ WRONG: dict[str, tuple[str, Callable[[StoreView], Any], str]] = {
     "bytes for the text of a session": ("sessions", lambda view: view.sessions(b"a", 1, 1.0), "has s string"),
     "a number for a text in history": (
         "newest",
-        lambda view: view.as_of(0, 1, 1, 1.0),
+        lambda view: view.valid_at(0, 1, 1, 1.0),
         "found the key s = 1 .int.; .* has s string",
     ),
     "true for a number": ("counts", lambda view: view.get("a", 1, True), r"found the key d = True \(bool\); .* has d double"),
@@ -430,7 +471,7 @@ WRONG: dict[str, tuple[str, Callable[[StoreView], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize(("application", "case"), in_turn(MODES, [*WRONG]), indirect=["application"])
 def test_what_does_not_fit_is_said(application: Application, case: str) -> None:
     """Stores, columns, values and bounds of another kind are named with what is expected."""
     store, call, message = WRONG[case]
@@ -438,7 +479,7 @@ def test_what_does_not_fit_is_said(application: Application, case: str) -> None:
         call(application.view(store))
 
 
-@pytest.mark.parametrize("store", STORES)
+@over(STORES)
 def test_what_fits_is_told(application: Application, store: str) -> None:
     """A verb that does not fit a store lists those that do: all that do not raise that error."""
     view, row = application.view(store), model(application, store)[0]
@@ -448,7 +489,7 @@ def test_what_fits_is_told(application: Application, store: str) -> None:
         "get": lambda: view.get(*key, window_start=start), "find": lambda: view.find(*key, window_start=start),
         "many": lambda: view.many([{name: row[name] for name in names}]), "range": view.range, "prefix": view.prefix,
         "count": view.count, "to_arrow": view.to_arrow, "windows": view.windows, "sessions": view.sessions,
-        "as_of": lambda: view.as_of(2**42), "history": lambda: view.history(*key),
+        "valid_at": lambda: view.valid_at(2**42), "as_of": lambda: view.as_of("2999-01-01"), "history": lambda: view.history(*key),
     }  # fmt: skip
     fitting, told = [], set()
     for verb, call in calls.items():

@@ -156,7 +156,7 @@ def test_a_commit_made_twice_counts_once(app):
         (lambda app: {"application_id": 99}, "does not exist"),
         (
             lambda app: {"before": {app.sink.id: {0: 1}}, "after": {app.sink.id: {0: 2}}},
-            "starts at offset 1, the catalog stands at 0",
+            "starts at offset 1, the catalog is at 0",
         ),
         (lambda app: {"after": {app.sink.id: {0: 2}}}, "starts at offset None"),
         (lambda app: {"before": {app.sink.id: {0: 0}}, "after": {app.sink.id: {0: 3}}}, "expected one from 0 to 2"),

@@ -15,7 +15,7 @@ from streamkit.log.rescue.rebuild import rebuild
 from streamkit.log.values import keys
 
 ROWS = 60
-GAP = r"topic t, partition 0: the catalog is damaged, it no longer knows where the offsets 10 to 14 lie"
+GAP = r"topic t, partition 0: the catalog is damaged, it no longer says where the offsets 10 to 14 lie"
 LOSSES = {  # whatever of an extent's rows has gone
     "extent": "DELETE FROM extent WHERE partition = 0 AND base_offset IN ({})",
     "slab": "DELETE FROM slab WHERE id IN (SELECT slab_id FROM extent WHERE partition = 0 AND base_offset IN ({}))",

@@ -61,12 +61,12 @@ def test_without_membership_commits_need_an_empty_group(log, members):
     member = members.join()
     member.poll(0)
 
-    with pytest.raises(FencedError, match=r"consumer group g has 1 member .*, who alone may commit"):
+    with pytest.raises(FencedError, match=r"consumer group g has 1 member .*, and only its members may commit"):
         alone.commit()
 
 
 def test_a_group_is_described(log, members):
-    """A description has members, owners, committed offsets, ends and lag."""
+    """A description has members, owners, committed offsets, ends and lag, which is all of a partition until the first commit there."""
     consumer = members.join(instance_id="one")
     consumer.poll(0)
     consumer.commit({("t", 1): 3})
@@ -79,12 +79,30 @@ def test_a_group_is_described(log, members):
     )
     ends = log.end_offsets("t")
     assert [(p.topic, p.partition, p.committed, p.end_offset, p.lag) for p in found.partitions] == [
-        ("t", p, 3 if p == 1 else None, ends[p], ends[1] - 3 if p == 1 else None) for p in range(4)
+        ("t", p, 3 if p == 1 else None, ends[p], ends[p] - (3 if p == 1 else 0)) for p in range(4)
     ]
-    assert (found.lag, found.members[0].partitions) == (ends[1] - 3, 4)
+    assert (found.lag, found.members[0].partitions) == (sum(ends.values()) - 3, 4)
     assert log.groups.names() == ["g"]
     with pytest.raises(ConfigError, match="consumer group 'x' does not exist; there are g"):
         log.groups.describe("x")
+
+
+def test_partitions_that_a_topic_gets_while_nobody_is_a_member_have_a_lag(log, members):
+    """They are the group's to read from where it would begin, so their records wait; the next member reads as many."""
+    first = members.join()
+    numbers_of(first)
+    first.commit()
+    first.close()
+    assert log.groups.describe("g").lag == 0
+    log.alter_topic("t", partitions=7)
+    with log.producer() as producer:
+        producer.send_batch("t", [{"user": f"u{number}", "n": number} for number in range(50)])
+    found = log.groups.describe("g")
+    assert [(row.partition, row.owner) for row in found.partitions] == [(partition, None) for partition in range(7)]
+    new = {row.partition: (row.committed, row.lag) for row in found.partitions[4:]}
+    ends = log.end_offsets("t")
+    assert new == {partition: (None, ends[partition]) for partition in (4, 5, 6)} and sum(lag for _, lag in new.values()) > 0
+    assert (found.lag, found.state) == (50, "Empty")
 
 
 def test_reset_and_delete_want_an_empty_group(log):
@@ -161,7 +179,7 @@ def test_a_transaction_of_a_consumer_that_let_a_partition_go_fails(log, members)
     """Also if the partition came back before it ended: another has read and committed the same records meanwhile."""
     first, second = members.join(), members.join()
     slow, quick = log.producer(), log.producer()
-    with pytest.raises(MembershipLostError, match="has let partitions go since its offsets were sent"), slow.transaction():
+    with pytest.raises(MembershipLostError, match="has given up partitions since its offsets were sent"), slow.transaction():
         assert len(copy(first, slow)) == 40
         members.settle(second, first, second, first)
         with quick.transaction():

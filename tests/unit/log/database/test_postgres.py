@@ -406,7 +406,7 @@ def test_a_full_disk_is_named(database):
 
 @pytest.mark.parametrize(
     ("state", "reason"),
-    [("40001", "failed"), ("XX001", "is damaged"), ("25006", "takes no writes"), ("53300", "raise max_connections"), ("57014", "took too long")],
+    [("40001", "failed"), ("XX001", "is damaged"), ("25006", "accepts no writes"), ("53300", "raise max_connections"), ("57014", "took too long")],
 )  # fmt: skip
 def test_errors_of_the_server_say_what_to_do(database, state, reason):
     """Each kind of error names the catalog and what can be done about it."""

@@ -432,6 +432,6 @@ def test_a_closed_producer_takes_nothing_in(linger_ms):
         producer.transaction().__enter__,
         producer.__enter__,
     ):
-        with pytest.raises(StreamKitError, match="is closed, and takes no more rows; make another one"):
+        with pytest.raises(StreamKitError, match="is closed, and accepts no more rows; make another one"):
             use()
     assert log.read("t")["v"].to_pylist() == [1]

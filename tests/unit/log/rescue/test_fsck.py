@@ -193,6 +193,12 @@ SHALLOW = {
             "INSERT INTO epoch SELECT id, 2, 1, 'b', 5, 0, '{}' FROM application",
         ), "epochs", ERROR,
     ),
+    "program of a generation to come": (
+        change(
+            "INSERT INTO application_program (application_id, generation, started_ms, tasks, program_hash, program) "
+            "SELECT id, generation + 1, 0, 1, '', '{}' FROM application"
+        ), "programs", ERROR,
+    ),
     "catalog set back": (
         change("UPDATE history SET commits = 5"), "set-back", ERROR,
     ),

@@ -135,7 +135,7 @@ def test_catalog_begun_anew(folder):
     new = SqliteDatabase(str(folder / "catalog.db"))
     tables.prepare(new)
     new.close()
-    with pytest.raises(CatalogLostError, match="stands at commit 0"):
+    with pytest.raises(CatalogLostError, match="is at commit 0"):
         open_log(folder)
     assert rebuild(str(folder)).is_complete
     check_whole(folder, a=ALL, b=ALL)

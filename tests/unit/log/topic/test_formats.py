@@ -44,6 +44,9 @@ VALUES = {
     "bytes": st.binary(),
     "csv": st.fixed_dictionaries({"id": st.none() | st.integers(-(2**63), 2**63 - 1), "note": st.none() | st.text('ab,"é \n')}),
     "protobuf": st.fixed_dictionaries({"id": st.none() | st.integers(-(2**63), 2**63 - 1), "note": st.none() | st.text("aé")}),
+    "kafka": st.integers(-(2**63), 2**63 - 1),
+    "delimited": st.text(st.characters(exclude_categories=["Cs"])),
+    "ksql_json": JSON_VALUES,
     "avro": st.fixed_dictionaries({"id": st.integers(-(2**63), 2**63 - 1), "note": st.none() | st.text(st.characters(exclude_categories=["Cs"]))}),
 }  # fmt: skip
 
@@ -52,7 +55,12 @@ PROTO = 'syntax = "proto3"; message Order { optional int64 id = 1; optional stri
 
 
 def format_of(name, fields=AVRO["fields"]):
-    schemas: dict[str, Any] = {"avro": {**AVRO, "fields": fields}, "csv": "id bigint, note string", "protobuf": PROTO}
+    schemas: dict[str, Any] = {
+        "avro": {**AVRO, "fields": fields},
+        "csv": "id bigint, note string",
+        "protobuf": PROTO,
+        "kafka": "id bigint",
+    }
     return declare_format(name, schemas.get(name))
 
 
@@ -151,7 +159,7 @@ def test_bytes_of_another_format_are_refused(name, data):
         ("protobuf", 'syntax = "proto3";', SchemaError, "no message"),
         ("csv", "a array<int>", SchemaError, "'a' is array<int>, which CSV cannot hold"),
         ("json", "{}", SchemaError, "describes no object with properties"),
-        ("string", "a int", ConfigError, "string takes no schema"),
+        ("string", "a int", ConfigError, "string accepts no schema"),
         ("xml", None, ConfigError, "no format 'xml'"),
         (None, "int", ConfigError, "no format None"),
         ("avro", None, ConfigError, "avro was given no schema; expected one, or schema.registry.url"),

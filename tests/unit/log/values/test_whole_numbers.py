@@ -196,7 +196,7 @@ def test_fsck_finds_a_stored_offset_that_is_none(log, offset):
         transaction.execute("UPDATE group_offset SET next_offset = ?", (offset,))
 
     (finding,) = log.fsck().findings
-    assert finding.kind == "position" and f"stands at offset {offset!r}; expected a whole number" in finding.message
+    assert finding.kind == "position" and f"is at offset {offset!r}; expected a whole number" in finding.message
     log.groups.reset("g", {"a": {0: 1}})
     assert log.fsck().is_clean
 
