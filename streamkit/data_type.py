@@ -34,11 +34,12 @@ ARROW_TYPES: dict[str, pa.DataType] = {
     "timestamp_ntz": pa.timestamp("us"),
     "void": pa.null(),
 }
-INTERVAL_TYPES: dict[str, pa.DataType] = {  # of parts of expressions; no column holds them
+PASSING_TYPES: dict[str, pa.DataType] = {  # of parts of expressions; no column holds them
     "interval day": pa.int64(),
     "interval day to second": pa.int64(),
     "interval year to month": pa.int32(),
     "interval": pa.struct([("months", pa.int32()), ("days", pa.int32()), ("microseconds", pa.int64())]),
+    "time": pa.int32(),  # milliseconds of the day, in ksqlDB's expressions
 }
 FieldPath: TypeAlias = tuple[str, ...]  # the names from a column down to a field
 SYNONYMS = {
@@ -248,8 +249,8 @@ def to_arrow(type_name: str) -> pa.DataType:
         return pa.map_(to_arrow("string" if entry[0] == "void" else entry[0]), to_arrow(entry[1]))  # without type: without keys
     if fields := fields_of(type_name):
         return pa.struct([pa.field(name, to_arrow(type)) for name, type in fields])
-    if type_name in INTERVAL_TYPES:
-        return INTERVAL_TYPES[type_name]
+    if type_name in PASSING_TYPES:
+        return PASSING_TYPES[type_name]
     if type_name not in ARROW_TYPES:
         raise _unknown_type(type_name)
     return ARROW_TYPES[type_name]

@@ -14,7 +14,7 @@ def explode(column: Column | str) -> Column:
 
 
 def explode_outer(column: Column | str) -> Column:
-    """As `explode`, and a row of null where there is no element."""
+    """As `explode`; a row with null where there is no element."""
     return recorded("explode_outer", column)
 
 
@@ -24,5 +24,5 @@ def posexplode(column: Column | str) -> Column:
 
 
 def posexplode_outer(column: Column | str) -> Column:
-    """As `posexplode`, and a row of nulls where there is no element."""
+    """As `posexplode`; a row with nulls where there is no element."""
     return recorded("posexplode_outer", column)

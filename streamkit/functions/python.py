@@ -46,7 +46,7 @@ class UserDefinedFunction:
 
 def udf(f: Any = None, returnType: object = "string") -> Any:
     """
-    A Python function as a function of columns, called once a row; a null is None, and times are datetimes in UTC.
+    A Python function as a function of columns, called once for each row; a null is None, and times are datetimes in UTC.
 
     `returnType` is a type such as "int" or "array<string>"; a value that it does not hold is an error with the record it is about.
     The function must be deterministic, and should have no effects: after a fault it runs again.
@@ -62,8 +62,8 @@ def pandas_udf(f: Any = None, returnType: object = None) -> Any:
     """
     A function of pandas Series as a function of columns: it is given batches, and gives a Series of the same length.
 
-    Integers and booleans come in pandas' nullable types, so that a null changes no value beside it. For a struct type it gives a
-    DataFrame, whose columns are taken by their names. How many rows a batch has is not fixed, so each result must depend on its own row only.
+    Integers and booleans have pandas' nullable types, so that a null does not change other values. For a struct type the function returns a
+    DataFrame, whose columns are matched by name. How many rows a batch has is not fixed, so each result must depend on its own row only.
 
         @F.pandas_udf("double")
         def celsius(fahrenheit: pd.Series) -> pd.Series:
@@ -73,7 +73,7 @@ def pandas_udf(f: Any = None, returnType: object = None) -> Any:
 
 
 def arrow_udf(f: Any = None, returnType: object = None) -> Any:
-    """As `pandas_udf`, of Arrow arrays: the fastest way to run Python."""
+    """As `pandas_udf`, with Arrow arrays; the fastest way to run Python."""
     return _declared(f, returnType, ARRAY)
 
 

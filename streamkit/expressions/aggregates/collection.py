@@ -95,14 +95,14 @@ def _lists(offsets: Integers, values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _merge_lists(states: States, accumulate: Accumulator) -> list[pa.Array]:
-    return [_joined(states[0], accumulate, lambda owners, values: np.arange(len(values)))]
+    return [joined(states[0], accumulate, lambda owners, values: np.arange(len(values)))]
 
 
 def _merge_sets(states: States, accumulate: Accumulator) -> list[pa.Array]:
-    return [_joined(states[0], accumulate, _first_of_each)]
+    return [joined(states[0], accumulate, _first_of_each)]
 
 
-def _joined(column: pa.Array, accumulate: Accumulator, keep: Callable[[Integers, pa.Array], Integers]) -> pa.Array:
+def joined(column: pa.Array, accumulate: Accumulator, keep: Callable[[Integers, pa.Array], Integers]) -> pa.Array:
     """The elements of the rows that each result combines, those that `keep` gives the places of, and one too many at most."""
     runs = accumulate.runs
     sizes, lists, owners_of_rows = runs.ends - runs.starts, column, runs.owners
@@ -219,7 +219,7 @@ COLLECT_LIST = register(
 
 
 def collect_set(col: Column | str) -> Column:
-    """The distinct values that are not null as an array, in the order in which they came first; an error beyond 100,000 of them."""
+    """The distinct values that are not null as an array, in the order in which they first occur; an error beyond 100,000 of them."""
     return recorded("collect_set", col)
 
 

@@ -51,7 +51,7 @@ def counted(argument: pa.Array | None, rows: int) -> pa.Array:
 
 
 def count(column: Column | str) -> Column:
-    """How many values are not null; of "*", how many rows."""
+    """How many values are not null; for "*", how many rows."""
     return Column(Call("count", (Literal(1),))) if isinstance(column, str) and column == "*" else recorded("count", column)
 
 

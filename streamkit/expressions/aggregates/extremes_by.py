@@ -105,7 +105,7 @@ def _entered(name: str, is_largest: bool) -> AggregateFunction:
 
 def max_by(col: Column | str, ord: Column | str, k: int | None = None) -> Column:
     """
-    The value of `col` where `ord` is largest; of several such records that of the last.
+    The value of `col` where `ord` is largest; if several records have it, the value of the last of them.
 
     With `k` the values of the `k` records in which `ord` is largest, as `top_k` gives them.
     """
@@ -117,7 +117,7 @@ MAX_BY = _entered("max_by", True)
 
 def min_by(col: Column | str, ord: Column | str, k: int | None = None) -> Column:
     """
-    The value of `col` where `ord` is smallest; of several such records that of the last.
+    The value of `col` where `ord` is smallest; if several records have it, the value of the last of them.
 
     With `k` the values of the `k` records in which `ord` is smallest, as `bottom_k` gives them.
     """

@@ -97,7 +97,7 @@ def subtract(aggregate: TypedAggregate, left: States, right: States) -> list[pa.
     """The first states without the second, row by row; EvaluationError if the function cannot subtract."""
     function = AGGREGATES[aggregate.function]
     if function.subtract is None:
-        able = ", ".join(name for name, other in AGGREGATES.items() if other.subtract)
+        able = ", ".join(name for name, other in AGGREGATES.items() if other.subtract and other.is_called)
         raise EvaluationError(f"found {_text(aggregate)}, from which no row can be taken back; expected one of {able}")
     return function.subtract(left, right)
 

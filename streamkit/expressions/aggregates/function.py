@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from streamkit.arrays import Mask
 from streamkit.expressions.core.accumulation import Accumulator, accumulated
+from streamkit.expressions.core.entries import Entries
 from streamkit.expressions.core.operation import Gives, Invocation, fitted
 from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.plan.expression_text import OF_KSQL
 from streamkit.schema import SchemaColumn
 
 States: TypeAlias = Sequence[pa.Array]
@@ -100,7 +102,7 @@ class AggregateFunction:
     has_bytes: bool = False
 
 
-AGGREGATES: dict[str, AggregateFunction] = {}
+AGGREGATES: dict[str, AggregateFunction] = Entries("streamkit.expressions.aggregates.ksql.families")
 
 
 def register(function: AggregateFunction) -> AggregateFunction:
@@ -113,7 +115,16 @@ def register(function: AggregateFunction) -> AggregateFunction:
 def aggregate_named(name: str) -> AggregateFunction | None:
     """The aggregate function that people call so, in any case; None if there is none."""
     wanted = name.lower()
+    if wanted.startswith(OF_KSQL):
+        return _ksql_aggregate(wanted)
     return next((one for one in AGGREGATES.values() if one.is_called and wanted in (one.name, *one.functions)), None)
+
+
+def _ksql_aggregate(name: str) -> AggregateFunction | None:
+    try:
+        return AGGREGATES[name]
+    except KeyError:
+        return None
 
 
 def takes(expected: str, gives: Gives) -> Typed:

@@ -399,7 +399,7 @@ def _decimal(number: float, unit: Decimal, largest: Decimal) -> Decimal:
 
 def percentile_approx(col: Column | str, percentage: Column | float | Sequence[float], accuracy: Column | int = 10000) -> Column:
     """
-    The smallest value that is not below so large a share of all (0.0 to 1.0), in the column's type; an array for several shares.
+    The smallest value that at least this share (0.0 to 1.0) of all values does not exceed, in the column's type; an array for several shares.
 
     Exact for up to `accuracy` distinct values in a group. Beyond that the value may be off, relative to itself, by about the logarithm
     (base 2) of the largest magnitude over the smallest, divided by `accuracy`. It depends neither on the order nor on the cut.
@@ -422,7 +422,7 @@ PERCENTILE_APPROX = register(
 
 def percentile(col: Column | str, percentage: Column | float | Sequence[float], frequency: Column | int = 1) -> Column:
     """
-    The exact value below which so large a share of all lies, as a double between the two values around it; an array for several shares.
+    The exact value below which this share (0.0 to 1.0) of all values lies, interpolated as a double; an array for several shares.
 
     An error beyond 100,000 distinct values. A `frequency` other than 1 is refused.
     """

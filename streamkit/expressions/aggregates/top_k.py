@@ -165,7 +165,7 @@ def _entered(name: str) -> AggregateFunction:
 
 def top_k(col: Column | str, k: int, by: Column | str | None = None) -> Column:
     """
-    The `k` largest values in falling order as an array; with `by` those of the records in which `by` is largest.
+    The `k` largest values in falling order as an array; with `by`, the values of the records with the largest `by`.
 
     Where `by` is equal, the smallest values come first; a struct is ordered by its fields, from the first on. Records in which `by` (or
     without it, the value) is null do not count. PySpark has no such function.
@@ -189,7 +189,7 @@ def _ranking_text(function: str, texts: Sequence[str]) -> str | None:
 
 
 def bottom_k(col: Column | str, k: int, by: Column | str | None = None) -> Column:
-    """The `k` smallest values in rising order as an array; with `by` those of the records in which `by` is smallest. Else as `top_k`."""
+    """The `k` smallest values in rising order as an array; with `by`, the values of the records with the smallest `by`. Else as `top_k`."""
     return recorded("bottom_k", col, constant(k), *given(by))
 
 

@@ -113,7 +113,7 @@ def _entered(name: str, less: int, finish: Callable[[Doubles], Doubles], *functi
 
 
 def var_samp(col: Column | str) -> Column:
-    """The variance of a sample; null of fewer than two values."""
+    """The variance of a sample; null for fewer than two values."""
     return recorded("var_samp", col)
 
 
@@ -132,7 +132,7 @@ VAR_POP = _entered("var_pop", 0, np.abs)
 
 
 def stddev_samp(col: Column | str) -> Column:
-    """The standard deviation of a sample; null of fewer than two values."""
+    """The standard deviation of a sample; null for fewer than two values."""
     return recorded("stddev_samp", col)
 
 

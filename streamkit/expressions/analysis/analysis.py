@@ -41,7 +41,7 @@ from streamkit.expressions.core.operation import (
 from streamkit.expressions.core.session_zone import in_zone
 from streamkit.expressions.python.python_functions import registered
 from streamkit.names import HEADERS, RESERVED_COLUMNS, TIMESTAMP
-from streamkit.plan.analysis import RECORD_COLUMNS
+from streamkit.plan.analysis import PLACE_COLUMNS, RECORD_COLUMNS
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import (
     Alias,
@@ -60,12 +60,13 @@ from streamkit.plan.expression import (
     TypedExpression,
 )
 from streamkit.plan.expression_size import TOO_DEEP, check_size
-from streamkit.plan.expression_text import expression_text
+from streamkit.plan.expression_text import OF_KSQL, expression_text
 from streamkit.plan.python_function import CONDITION, PythonFunction
 from streamkit.schema import Schema
 from streamkit.zone_offsets import moment_micros, offsets_of
 
 _RECORD_COLUMNS = {column.name: column.type for column in RECORD_COLUMNS}
+_PLACE_COLUMNS = {column.name: column.type for column in PLACE_COLUMNS}
 _NAMING = {"struct": "named_struct", "arrays_zip": "arrays_zip"}  # functions whose results are named as their arguments are
 
 
@@ -74,15 +75,24 @@ class ExpressionAnalyzer:
     """
     Types expressions against the schema of the rows they read.
 
-    `zone` is the time zone in which Spark's session would be; `reads_records` says whether the rows are a stream's, with record columns.
+    `zone` is the time zone in which Spark's session would be; `reads_records` says whether the rows are a stream's, with record columns, and
+    `reads_places` whether they are records as they were read, with a partition and an offset.
     """
 
     zone: str = "UTC"
     reads_records: bool = False
+    reads_places: bool = False
 
-    def of_records(self) -> ExpressionAnalyzer:
-        """The analyzer for rows of streams."""
-        return replace(self, reads_records=True)
+    def of_records(self, have_places: bool = False) -> ExpressionAnalyzer:
+        """The analyzer for rows of streams; for records as they were read if they `have_places`."""
+        return replace(self, reads_records=True, reads_places=have_places)
+
+    @property
+    def _record_columns(self) -> Mapping[str, str]:
+        """What expressions may read beside the columns of the rows, with types."""
+        if not self.reads_records:
+            return {}
+        return {**_RECORD_COLUMNS, **_PLACE_COLUMNS} if self.reads_places else _RECORD_COLUMNS
 
     def project(
         self, schema: Schema, columns: Sequence[tuple[str, Expression]], at: Location | None = None
@@ -92,7 +102,7 @@ class ExpressionAnalyzer:
             check_size(name, expression, at)
         try:
             return tuple(
-                (name, _ExpressionAnalysis(schema, at, self.zone, self.reads_records, expression).result())
+                (name, _ExpressionAnalysis(schema, at, self.zone, self._record_columns, expression).result())
                 for name, expression in columns
             )
         except RecursionError:
@@ -110,7 +120,7 @@ class ExpressionAnalyzer:
     ) -> tuple[TypedAggregate, ...]:
         """Each named aggregate over any scalar argument; TopologyError if one is not a single aggregate."""
         return tuple(
-            _ExpressionAnalysis(schema, at, self.zone, self.reads_records, expression).aggregate(name, expression)
+            _ExpressionAnalysis(schema, at, self.zone, self._record_columns, expression).aggregate(name, expression)
             for name, expression in aggregates
         )
 
@@ -122,7 +132,7 @@ class _ExpressionAnalysis:
     schema: Schema
     at: Location | None
     zone: str
-    reads_records: bool
+    record_columns: Mapping[str, str]
     whole: Expression
     scope: Mapping[str, TypedExpression] = field(default_factory=dict)
 
@@ -137,7 +147,9 @@ class _ExpressionAnalysis:
         return typed
 
     def value(self, expression: Expression) -> TypedExpression:
-        """The typed expression of a tree."""
+        """The typed expression of a tree; errors name the place of the part that is wrong, where that is known."""
+        if self.at is not None and (here := self.at.of(expression)) is not self.at:
+            return replace(self, at=here).value(expression)
         match expression:
             case Reference(name):
                 return self._column(name)
@@ -285,22 +297,30 @@ class _ExpressionAnalysis:
         raise TopologyError(f"there is no column {name!r}; the columns are {', '.join(self.schema.names)}", self.at)
 
     def _record_column(self, name: str) -> TypedExpression:
-        """What a stream's record has beside its columns: its event time, or its headers, an array without elements if it has none."""
-        if name not in _RECORD_COLUMNS:
-            raise TopologyError(
-                f"{name} cannot be read by an expression; {' and '.join(_RECORD_COLUMNS)} of a stream can, and a processor has the rest: "
-                "context.record_metadata",
-                self.at,
-            )
-        if not self.reads_records:
-            raise TopologyError(
-                f"{name} is a column of a stream's records, and this is a table; expected it before the table, as in "
-                f"stream.with_columns(at=F.col({name!r})), or behind to_stream()",
-                self.at,
-            )
+        """What a stream's record has beside its columns: its event time, its place, or its headers, an array without elements if it has none."""
+        if name not in self.record_columns:
+            raise TopologyError(self._why_unreadable(name), self.at)
         if name == TIMESTAMP:
             return self.call("timestamp_millis", (TypedExpression("column", "bigint", (), TIMESTAMP),))
-        return self.call("coalesce", (TypedExpression("column", _RECORD_COLUMNS[HEADERS], (), HEADERS), self.call("array", ())))
+        type = self.record_columns[name]  # what is computed is no column of the rows' own, which a step could pass on
+        otherwise = self.call("array", ()) if name == HEADERS else literal(-1, type)
+        return self.call("coalesce", (TypedExpression("column", type, (), name), otherwise))
+
+    def _why_unreadable(self, name: str) -> str:
+        if name in _PLACE_COLUMNS and self.record_columns:
+            return (
+                f"{name} is where a record was read, and these rows are no records but results; expected it where the topic is read, as in "
+                f"app.stream(…).with_columns(place=F.col({name!r}))"
+            )
+        if name not in _RECORD_COLUMNS and name not in _PLACE_COLUMNS:
+            return (
+                f"{name} cannot be read by an expression; {' and '.join((*_RECORD_COLUMNS, *_PLACE_COLUMNS))} of a stream can, and a processor "
+                "has the rest: context.record_metadata"
+            )
+        return (
+            f"{name} is a column of a stream's records, and this is a table; expected it before the table, as in "
+            f"stream.with_columns(at=F.col({name!r})), or behind to_stream()"
+        )
 
     def _find(self, name: str) -> TypedExpression | None:
         if variable := self.scope.get(name.lower()):
@@ -340,8 +360,8 @@ class _ExpressionAnalysis:
 
 
 def is_function(name: str) -> bool:
-    """Whether a name can be called of a row's columns."""
-    return name.lower() in FUNCTIONS or name.lower() in _NAMING
+    """Whether people can call a name of a row's columns; the functions of ksqlDB are for its dialect alone."""
+    return (name.lower() in FUNCTIONS or name.lower() in _NAMING) and not name.lower().startswith(OF_KSQL)
 
 
 def check_functions(expression: Expression) -> None:

@@ -17,6 +17,7 @@ from streamkit.chunks import is_overflow, one_array
 from streamkit.data_type import to_arrow
 from streamkit.errors import ColumnTooLargeError, EvaluationError
 from streamkit.expressions.analysis import families  # noqa: F401 - enters the operations
+from streamkit.expressions.core.failing_rows import forget_notes, notes_so_far
 from streamkit.expressions.core.operation import OPERATIONS
 from streamkit.expressions.core.rows import FAILURES, Rows, broadcast, plain
 from streamkit.expressions.core.sizes import TooLargeError
@@ -40,29 +41,35 @@ def evaluate_all(columns: Sequence[tuple[str, TypedExpression]], batch: pa.Recor
     Rows that are too long together are evaluated in two halves, so that no result depends on the rows beside it. A row that is too long
     alone is the failure of its record.
     """
+    noted = notes_so_far()
     try:
         return _evaluated(columns, Rows.of(batch))
     except EvaluationError as error:
         if not isinstance(error.__cause__, TooLargeError):
             raise
-        return _evaluated_apart(columns, batch)
     except (ColumnTooLargeError, *FAILURES) as error:
         if not is_overflow(error):
             raise
-        return _evaluated_apart(columns, batch)
+    forget_notes(noted)
+    return _evaluated_apart(columns, batch)
 
 
-def _evaluated_apart(columns: Sequence[tuple[str, TypedExpression]], batch: pa.RecordBatch) -> dict[str, pa.Array]:
+def _evaluated_apart(
+    columns: Sequence[tuple[str, TypedExpression]], batch: pa.RecordBatch, first: int = 0
+) -> dict[str, pa.Array]:
     """As `evaluate_all`, of rows that have shown to be too long; nothing is computed for a row that Spark would skip."""
+    noted = notes_so_far()
     try:
-        return _evaluated(columns, Rows.of(batch, is_careful=True))
+        return _evaluated(columns, Rows.of(batch, is_careful=True, first=first))
     except (ColumnTooLargeError, *FAILURES) as error:
         if not is_overflow(error):
             raise
         if batch.num_rows <= 1:
             raise EvaluationError(f"a row alone needs too much memory: {error}") from error
+    forget_notes(noted)
     middle = batch.num_rows // 2
-    halves = [_evaluated_apart(columns, part) for part in (batch.slice(0, middle), batch.slice(middle))]
+    parts = (batch.slice(0, middle), first), (batch.slice(middle), first + middle)
+    halves = [_evaluated_apart(columns, part, start) for part, start in parts]
     return {name: one_array(pa.chunked_array([half[name] for half in halves]), name) for name, _ in columns}
 
 

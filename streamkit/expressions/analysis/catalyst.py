@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 from streamkit.data_type import array_of, field_name, map_of, normalise_type
 from streamkit.errors import Location, SchemaError, TopologyError
-from streamkit.expressions.analysis.sql import LEVELS
 from streamkit.expressions.core.coercion import INTERVALS
 from streamkit.expressions.core.spark_text import SPARK_TEXTS, UnseenError, quoted
-from streamkit.plan.analysis import RECORD_COLUMNS, Analyzer
+from streamkit.expressions.sql.dialect import LEVELS
+from streamkit.plan.analysis import PLACE_COLUMNS, RECORD_COLUMNS, Analyzer
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import (
     Alias,
@@ -38,7 +38,7 @@ from streamkit.plan.expression import (
     TypedAggregate,
     TypedExpression,
 )
-from streamkit.plan.expression_text import expression_text
+from streamkit.plan.expression_text import OF_KSQL, expression_text
 from streamkit.schema import Schema, SchemaColumn
 
 if TYPE_CHECKING:
@@ -77,8 +77,9 @@ class Recorder:
     analysed: list[Analysed] = field(default_factory=list)
     record_columns: tuple[SchemaColumn, ...] = ()
 
-    def of_records(self) -> Recorder:
-        return replace(self, analyzer=self.analyzer.of_records(), record_columns=RECORD_COLUMNS)
+    def of_records(self, have_places: bool = False) -> Recorder:
+        columns = (*RECORD_COLUMNS, *PLACE_COLUMNS) if have_places else RECORD_COLUMNS
+        return replace(self, analyzer=self.analyzer.of_records(have_places), record_columns=columns)
 
     def project(
         self, schema: Schema, columns: Sequence[tuple[str, Expression]], at: Location | None = None
@@ -231,6 +232,8 @@ def spark_sql(expression: Expression) -> str:
 
 
 def _call(function: str, arguments: Sequence[Expression]) -> str:
+    if function.startswith(OF_KSQL):
+        raise UnseenError("a function of ksqlDB")
     texts = [_member(argument) if function == "struct" else spark_sql(argument) for argument in arguments]
     match texts:
         case [left, right] if function in BINARY:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from streamkit.errors import Location, TopologyError, UnknownFunctionError, UnsupportedExpressionError
 from streamkit.expressions.aggregates import AGGREGATES, aggregate_named
 from streamkit.expressions.core.operation import FUNCTIONS
+from streamkit.plan.expression_text import OF_KSQL
 
 OTHER_AGGREGATES = frozenset(
     """
@@ -53,7 +54,8 @@ _DEPENDS_ON_CONTEXT = "its value depends on when or where it runs, so the same i
 
 def is_aggregate(name: str) -> bool:
     """Whether Spark has an aggregate of that name, in any case; StreamKit may not evaluate it."""
-    return aggregate_named(name) is not None or name.lower() in OTHER_AGGREGATES
+    is_known = aggregate_named(name) is not None and not name.lower().startswith(OF_KSQL)
+    return is_known or name.lower() in OTHER_AGGREGATES
 
 
 def called_aggregates() -> str:
@@ -64,7 +66,7 @@ def called_aggregates() -> str:
 def unknown_function(function: str, text: str, at: Location | None) -> TopologyError:
     """Why a name cannot be called in an expression, with the nearest that can."""
     name = function.lower()
-    if is_aggregate(name):
+    if is_aggregate(name) or aggregate_named(name) is not None:
         return TopologyError(f"{text} has an aggregate; expected aggregates only in group_by(...).agg(...)", at)
     if name in OF_CONTEXT:
         return unsupported(name, text, _DEPENDS_ON_CONTEXT, at)
@@ -77,12 +79,17 @@ def unknown_function(function: str, text: str, at: Location | None) -> TopologyE
         return UnsupportedExpressionError(
             f"{text} gives more or fewer rows than it is given; expected one value per row, or flat_map()", at
         )
-    spark = _names_of_spark()
-    if name in {one.lower() for one in spark - OF_PYTHON_ALONE}:
+    if name in {one.lower() for one in _names_of_spark() - OF_PYTHON_ALONE}:
         return unsupported(name, text, "StreamKit cannot evaluate it yet", at)
-    close = difflib.get_close_matches(name, sorted({*FUNCTIONS, *AGGREGATES}), 3)
+    return no_function(function, at)
+
+
+def no_function(function: str, at: Location | None) -> TopologyError:
+    """That nobody has a function of that name, with the nearest that can be called."""
+    known = (one for one in {*FUNCTIONS, *AGGREGATES} if not one.startswith(OF_KSQL))
+    close = difflib.get_close_matches(function.lower(), sorted(known), 3)
     hint = f"; did you mean {', '.join(close)}?" if close else ""
-    return UnsupportedExpressionError(f"{'Spark' if spark else 'StreamKit'} has no function {function!r}{hint}", at)
+    return UnsupportedExpressionError(f"{'Spark' if _names_of_spark() else 'StreamKit'} has no function {function!r}{hint}", at)
 
 
 def unsupported(function: str, text: str, reason: str, at: Location | None) -> UnsupportedExpressionError:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.analysis.analysis import is_function
-from streamkit.expressions.analysis.refused_functions import is_aggregate, unknown_function
+from streamkit.expressions.analysis.refused_functions import is_aggregate, no_function, unknown_function
 from streamkit.expressions.analysis.sql import parse_sql
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda
 from streamkit.plan.expression_size import TOO_DEEP
+from streamkit.plan.expression_text import OF_KSQL
 
 
 def check_sql(text: str, at: Location | None) -> None:
@@ -20,7 +21,8 @@ def check_sql(text: str, at: Location | None) -> None:
         raise TopologyError(f"{TOO_DEEP}; found {text[:200]} …", at) from None
     for function in functions:  # whether an aggregate is wrong here depends on the place, unknown as yet
         if not is_function(function) and not is_aggregate(function):
-            raise unknown_function(function, text, at)
+            is_of_ksql = function.lower().startswith(OF_KSQL)
+            raise no_function(function, at) if is_of_ksql else unknown_function(function, text, at)
 
 
 def called(expression: Expression) -> Iterator[str]:

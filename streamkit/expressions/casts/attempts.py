@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from streamkit.errors import EvaluationError, SchemaError
 from streamkit.expressions.casts.nested_casts import convert_nested, inner_pairs
 from streamkit.expressions.core.coercion import cast_to, is_numeric
 from streamkit.expressions.core.column import Column
+from streamkit.expressions.core.failing_rows import FailingRowsError
 from streamkit.expressions.core.operation import (
     OPERATIONS,
     Datum,
@@ -26,7 +27,7 @@ from streamkit.expressions.core.operation import (
     operation,
 )
 from streamkit.expressions.core.recording import recorded
-from streamkit.expressions.core.rows import Rows, broadcast
+from streamkit.expressions.core.rows import Rows, broadcast, scatter
 from streamkit.expressions.core.spark_text import spark_text, text_of
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.recast import recast
@@ -36,15 +37,8 @@ __all__ = ["try_add", "try_divide", "try_mod", "try_multiply", "try_subtract"]
 _NEVER_NULL = (  # what Spark's try_cast gives no null for: days beyond the range are an error, bytes that are no text a text of another kind
     ("date", "timestamp"), ("date", "timestamp_ntz"), ("binary", "string"),
 )  # fmt: skip
+Noting = Callable[[Rows, np.ndarray, str], None]
 _DIVISIONS = ("divide", "remainder", "pmod", "integral_divide")
-
-
-class FailingRowsError(pa.ArrowInvalid):  # type: ignore[misc]
-    """Some rows fail; `rows` says which, so that they need not be searched for."""
-
-    def __init__(self, message: str, rows: pa.BooleanArray) -> None:
-        super().__init__(message)
-        self.rows = rows
 
 
 def attempted(call: Invocation, inner: TypedExpression) -> TypedExpression:
@@ -182,15 +176,49 @@ def _try(expression: TypedExpression, rows: Rows) -> Datum:
 @operation("try_all", lazy=True, nullable=always_nullable)
 def _try_all(expression: TypedExpression, rows: Rows) -> Datum:
     """The value of an expression, null in the rows in which any part of it fails."""
-    (inner,) = expression.arguments
-    try:
-        return rows.value(inner)
-    except EvaluationError:
-        if rows.count <= 1:
-            return pa.nulls(rows.count, to_arrow(expression.type))
+    return null_where_failing(expression.arguments[0], rows)
+
+
+def null_where_failing(inner: TypedExpression, rows: Rows, noting: Noting | None = None) -> Datum:
+    """
+    The value of an expression, null in the rows in which any part of it fails; `noting` is told these rows, their numbers and why.
+
+    What an operation says of its failing rows is used, else they are searched for by halves.
+    """
+    sound = np.ones(rows.count, bool)
+    while sound.any():
+        part = rows if sound.all() else rows.where(pa.array(sound))
+        try:
+            found = part.value(inner)
+        except EvaluationError as error:
+            if (failed := _failed_rows(error, part)) is None:
+                found = _by_halves(inner, part, noting)
+            else:
+                if noting:
+                    noting(part, np.flatnonzero(failed), str(error))
+                sound[np.flatnonzero(sound)[failed]] = False
+                continue
+        return found if sound.all() else scatter(broadcast(found, part.count), pa.array(sound))
+    return pa.nulls(rows.count, to_arrow(inner.type))
+
+
+def _failed_rows(error: EvaluationError, rows: Rows) -> np.ndarray | None:
+    """Which of the rows fail for a part of an expression; None if the error does not say."""
+    if rows.count == 1:
+        return np.ones(1, bool)
+    part = error.__cause__.part if isinstance(error.__cause__, FailingRowsError) else None
+    if part is None or (places := part.rows.places_in(rows)) is None:
+        return None
+    failed = np.zeros(rows.count, bool)
+    failed[places[part.failed]] = True
+    return failed
+
+
+def _by_halves(inner: TypedExpression, rows: Rows, noting: Noting | None) -> pa.Array:
     places = np.arange(rows.count)
     halves = (pa.array(places < rows.count // 2), pa.array(places >= rows.count // 2))
-    return pa.concat_arrays([broadcast(_try_all(expression, rows.where(half)), half.true_count) for half in halves])
+    parts = [broadcast(null_where_failing(inner, rows.where(half), noting), half.true_count) for half in halves]
+    return pa.concat_arrays(parts)
 
 
 def _computed(inner: TypedExpression, values: list[pa.Array], count: int) -> pa.Array:
@@ -212,8 +240,3 @@ def _computed(inner: TypedExpression, values: list[pa.Array], count: int) -> pa.
         for start, size in ((0, half), (half, count - half))
     ]
     return pa.concat_arrays(parts)
-
-
-def failing(message: str, rows: pa.BooleanArray | np.ndarray) -> FailingRowsError:
-    """The error of a kernel that knows which rows fail."""
-    return FailingRowsError(message, rows if isinstance(rows, pa.Array) else pa.array(rows))

@@ -75,7 +75,7 @@ def read_format(text: str) -> tuple[str | Specifier, ...]:
         match = _SPECIFIER.match(text, place)
         if match is None:
             raise RuleError(
-                f"the format {text!r} has a % that starts no conversion; expected such as %s, %d, %.2f, or %% for itself"
+                f"the format {text!r} has a % that starts no conversion; expected something like %s, %d, %.2f, or %% for itself"
             )
         end = match.end()
         index, again, _, _, _, conversion = match.groups()
@@ -295,7 +295,7 @@ def _format_number_fails(expression: TypedExpression) -> bool:
 
 
 def format_number(number: Column | str, places: int) -> Column:
-    """The number as 1,234,567.89, rounded half to even to so many places behind the point."""
+    """The number as 1,234,567.89, rounded half to even to that many digits after the decimal point."""
     return recorded("format_number", number, constant(places))
 
 

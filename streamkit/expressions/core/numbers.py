@@ -301,7 +301,7 @@ def _remainder(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
 
 
 def pmod(dividend: Column | str | float, divisor: Column | str | float) -> Column:
-    """The remainder, made positive."""
+    """The remainder; if it is negative, the divisor is added."""
     return recorded("pmod", dividend, divisor)
 
 
@@ -341,7 +341,7 @@ def _integral_divide(expression: TypedExpression, left: Datum, right: Datum) -> 
 
 
 def negate(column: Column | str) -> Column:
-    """The value with the other sign."""
+    """The value with the opposite sign."""
     return recorded("negate", column)
 
 

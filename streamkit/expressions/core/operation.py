@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from streamkit.expressions.core.coercion import cast_to, implicit_type
+from streamkit.expressions.core.entries import Entries
 from streamkit.plan.expression import ComputedConstant, Lambda, TypedExpression
 
 if TYPE_CHECKING:
@@ -132,7 +133,8 @@ class Invocation:
 
 Rule = Callable[[Invocation], "TypedExpression | None"]
 
-OPERATIONS: dict[str, Operation] = {}
+
+OPERATIONS: dict[str, Operation] = Entries("streamkit.expressions.ksql.families")
 SIGNATURES: dict[str, tuple[str, Gives]] = {}  # what functions with a fixed signature take and give
 FUNCTIONS: dict[str, list[Rule]] = {}  # by the name that people write, in lower case
 

@@ -73,7 +73,7 @@ def _parameters(function: Callable[..., Any], counts: tuple[int, ...]) -> list[s
     taken = parameters(function)
     if taken is None:
         raise TopologyError(
-            f"it cannot be seen what {function!r} takes; expected a function of {wanted} columns", user_location()
+            f"the arguments of {function!r} cannot be seen; expected a function of {wanted} columns", user_location()
         )
     if any(each.kind not in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in taken):
         raise TopologyError("a function of columns takes them one by one, without * and keywords", user_location())

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from streamkit.chunks import check_sound, is_overflow, is_text, too_large
 from streamkit.data_type import to_arrow
 from streamkit.errors import ColumnTooLargeError, EvaluationError
+from streamkit.expressions.core.failing_rows import FailedPart, FailingRowsError
 from streamkit.expressions.core.literals import to_scalar
 from streamkit.expressions.core.operation import OPERATIONS, Datum, Operation, can_fail, columns_of
 from streamkit.expressions.core.sizes import (
@@ -36,15 +37,22 @@ class Rows:
     A batch, or the part of another that a mask selects; columns are decoded, and repeated parts computed, once.
 
     `is_careful`: any operation may fail, as each can that makes too much, and is computed for no row that Spark would skip.
+    `first` is the number of the first row, if the batch is a part of another.
     Errors: `value` raises EvaluationError for the first row on which Spark would fail under ANSI rules, and ColumnTooLargeError where
     rows are too long together.
     """
 
     def __init__(
-        self, source: pa.RecordBatch | Rows, count: int, mask: pa.BooleanArray | None = None, is_careful: bool = False
+        self,
+        source: pa.RecordBatch | Rows,
+        count: int,
+        mask: pa.BooleanArray | None = None,
+        is_careful: bool = False,
+        first: int = 0,
     ) -> None:
         self.count = count
         self.is_careful = is_careful
+        self.first = first
         self._source = source
         self._mask = mask
         self._columns: dict[str, pa.Array] = {}
@@ -53,8 +61,8 @@ class Rows:
         self._entries: dict[str, Rows] = {}
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch, is_careful: bool = False) -> Rows:
-        return cls(batch, batch.num_rows, is_careful=is_careful)
+    def of(cls, batch: pa.RecordBatch, is_careful: bool = False, first: int = 0) -> Rows:
+        return cls(batch, batch.num_rows, is_careful=is_careful, first=first)
 
     def where(self, mask: pa.BooleanArray) -> Rows:
         """The rows where the mask is true; it has no nulls."""
@@ -65,6 +73,22 @@ class Rows:
     def within(self, parents: np.ndarray, columns: Mapping[str, pa.Array]) -> Rows:
         """Rows of their own columns, each of which also sees the columns of one of these rows: the one whose number `parents` gives."""
         return _InnerRows(self, parents, columns)
+
+    def places_in(self, ancestor: Rows | None = None) -> np.ndarray | None:
+        """Which row of rows that these come from each of them belongs to, without an argument of the whole batch; None if they come from others."""
+        if self is ancestor or (ancestor is None and self._parent is None):
+            return np.arange(self.count) + (self.first if ancestor is None else 0)
+        outer = None if self._parent is None else self._parent.places_in(ancestor)
+        return None if outer is None else self._chosen(outer)
+
+    @property
+    def _parent(self) -> Rows | None:
+        """The rows from which these were chosen."""
+        return self._source if isinstance(self._source, Rows) else None
+
+    def _chosen(self, values: np.ndarray) -> np.ndarray:
+        """Of a value for each row of the parent those of these rows."""
+        return np.asarray(values[np.asarray(self._mask)])
 
     def encoded(self, name: str) -> pa.Array:
         """A column as it came, which may be dictionary-encoded."""
@@ -134,9 +158,13 @@ class Rows:
             return _computed(operation, expression, arguments, self.count)
         except TooLargeTogetherError as error:
             raise too_large(error, typed_text(expression), self.count) from error
+        except FailingRowsError as error:
+            failed = _of_all(error.rows, self.count)
+            error.part = FailedPart(self, failed)
+            raise _failure(expression, arguments, int(np.argmax(failed)), str(error)) from error
         except FAILURES as error:
             raise _together_too_large(operation, expression, arguments, self.count, error) or _failure(
-                operation, expression, arguments, self.count, str(error)
+                expression, arguments, _first_failure(operation, expression, arguments, self.count), str(error)
             ) from error
 
     def _of_rows(self, operation: Operation, expression: TypedExpression) -> Datum:
@@ -217,6 +245,13 @@ class _InnerRows(Rows):
         self._parents = pa.array(parents)
         self._own = columns
 
+    @property
+    def _parent(self) -> Rows:
+        return self._outer
+
+    def _chosen(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(values[np.asarray(self._parents)])
+
     def encoded(self, name: str) -> pa.Array:
         if name in self._own:
             return self._own[name]
@@ -273,11 +308,14 @@ def _together_too_large(
     return too_large(error, typed_text(expression), count)
 
 
-def _failure(
-    operation: Operation, expression: TypedExpression, arguments: list[Datum], count: int, reason: str
-) -> EvaluationError:
+def _of_all(rows: pa.BooleanArray, count: int) -> np.ndarray:
+    """Which of the rows fail, where one alone stands for all."""
+    failed = np.asarray(rows)
+    return np.repeat(failed, count) if len(failed) == 1 else failed
+
+
+def _failure(expression: TypedExpression, arguments: list[Datum], row: int, reason: str) -> EvaluationError:
     """Name the expression and the first row that makes it fail."""
-    row = _first_failure(operation, expression, arguments, count)
     found = [
         f"{typed_text(argument)} = {_cell(value, row)!r}"
         for argument, value in zip(expression.arguments, arguments)

@@ -161,7 +161,7 @@ def _read_quickly(text: str, parts: tuple[Any, ...], quoted: list[str]) -> Any:
 
 
 def json_array_length(column: Column | str) -> Column:
-    """How many elements a JSON array has; null if the text is none."""
+    """How many elements a JSON array has; null if the text is not a JSON array."""
     return recorded("json_array_length", column)
 
 
@@ -173,7 +173,7 @@ def _json_array_length(_: TypedExpression, texts: pa.Array) -> pa.Array:
 
 
 def json_object_keys(column: Column | str) -> Column:
-    """The names in a JSON object; null if the text is none."""
+    """The names in a JSON object; null if the text is not a JSON object."""
     return recorded("json_object_keys", column)
 
 

@@ -26,7 +26,7 @@ __all__ = ["assert_true", "raise_error"]
 
 
 def raise_error(message: Column | str) -> Column:
-    """An error with the message, a text or a column, in every row that reaches it."""
+    """An error with the message, a text or a column, in every row for which it is evaluated."""
     return recorded("raise_error", given_text(message))
 
 

@@ -153,7 +153,7 @@ def _nvl_rule(call: Invocation) -> TypedExpression:
 
 
 def nullif(value: Column | str, other: Column | str) -> Column:
-    """Null where both are equal, else the value."""
+    """Null where both values are equal, else the first."""
     return recorded("nullif", value, other)
 
 
@@ -279,7 +279,7 @@ def _ge(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
 
 
 def equal_null(left: Column | str, right: Column | str) -> Column:
-    """True where both are equal, or both null; never null."""
+    """True where both values are equal, or both are null; never null."""
     return recorded("equal_null", left, right)
 
 
@@ -440,7 +440,7 @@ def _in_literals(needle: Datum, members: list[TypedExpression]) -> Datum:
 
 
 def greatest(*columns: Column | str) -> Column:
-    """The largest value, nulls skipped."""
+    """The largest value; nulls are skipped."""
     return recorded("greatest", *columns)
 
 
@@ -451,13 +451,13 @@ def _greatest(expression: TypedExpression, *values: Datum) -> Datum:
 
 
 def least(*columns: Column | str) -> Column:
-    """The smallest value, nulls skipped."""
+    """The smallest value; nulls are skipped."""
     return recorded("least", *columns)
 
 
 @operation("least", rule=_extreme_rule, strict=False, nullable=_all_null)
 def _least(expression: TypedExpression, *values: Datum) -> Datum:
-    """The smallest value, nulls skipped."""
+    """The smallest value; nulls are skipped."""
     return reduce(lambda one, other: _pick(one, other, _gt(expression, one, other)), values)
 
 

@@ -225,7 +225,7 @@ def _is_never_null(value: TypedExpression) -> bool:
 
 
 def array_contains(column: Column | str, value: object) -> Column:
-    """True where the array has the value; null if it has not, but has a null."""
+    """True where the array has the value; null if it does not have it, but has a null."""
     return recorded("array_contains", column, constant(value))
 
 
@@ -239,7 +239,7 @@ def _array_contains(_: TypedExpression, values: pa.Array, wanted: pa.Array) -> p
 
 
 def array_position(column: Column | str, value: object) -> Column:
-    """The first place of the value, from 1; 0 if it is not there."""
+    """The first position of the value, from 1; 0 if it is not there."""
     return recorded("array_position", column, constant(value))
 
 
@@ -307,7 +307,7 @@ def _element_at(values: pa.Array, index: pa.Array, is_strict: bool) -> pa.Array:
 
 
 def element_at(column: Column | str, extraction: object) -> Column:
-    """The element at a place from 1 (from -1 at the end), or the value of a key; a place outside fails, a missing key is null."""
+    """The element at a position from 1 (from -1 at the end), or the value of a key; an error for a position outside, null for a missing key."""
     return recorded("element_at", column, constant(extraction))
 
 
@@ -318,7 +318,7 @@ def _strict_element_at(_: TypedExpression, values: pa.Array, index: pa.Array) ->
 
 
 def try_element_at(column: Column | str, extraction: Column | str) -> Column:
-    """As `element_at`, and null outside."""
+    """As `element_at`; null for a position outside."""
     return recorded("try_element_at", column, extraction)
 
 
@@ -335,7 +335,7 @@ def _slice_rule(call: Invocation) -> TypedExpression:
 
 
 def slice(column: Column | str, start: Column | str | int, length: Column | str | int) -> Column:  # PySpark's name
-    """`length` elements from the place `start`, which counts from 1, or from -1 at the end."""
+    """`length` elements from the position `start`, counted from 1, or from -1 at the end."""
     return recorded("slice", column, start, length)
 
 
@@ -393,7 +393,7 @@ def _flatten_rule(call: Invocation) -> TypedExpression:
 
 
 def flatten(column: Column | str) -> Column:
-    """The elements of an array of arrays; null if one of these is."""
+    """The elements of all arrays in an array; null if one of these arrays is null."""
     return recorded("flatten", column)
 
 
@@ -462,7 +462,7 @@ def _extreme(values: pa.Array, ascending: bool) -> pa.Array:
 
 
 def array_min(column: Column | str) -> Column:
-    """The smallest element, nulls skipped."""
+    """The smallest element; nulls are skipped."""
     return recorded("array_min", column)
 
 
@@ -473,7 +473,7 @@ def _array_min(_: TypedExpression, values: pa.Array) -> pa.Array:
 
 
 def array_max(column: Column | str) -> Column:
-    """The largest element, nulls skipped."""
+    """The largest element; nulls are skipped."""
     return recorded("array_max", column)
 
 
@@ -505,7 +505,7 @@ def _distinct(elements: Elements) -> pa.Array:
 
 
 def array_distinct(column: Column | str) -> Column:
-    """Each element once, in the order of their first places."""
+    """Each element once, in the order in which they first occur."""
     return recorded("array_distinct", column)
 
 
@@ -523,7 +523,7 @@ def _sets_rule(call: Invocation) -> TypedExpression:
 
 
 def array_union(left: Column | str, right: Column | str) -> Column:
-    """The elements of both, each once."""
+    """The elements of both arrays, each once."""
     return recorded("array_union", left, right)
 
 
@@ -552,7 +552,7 @@ def _selected(left: pa.Array, right: pa.Array, is_wanted: bool) -> pa.Array:
 
 
 def array_intersect(left: Column | str, right: Column | str) -> Column:
-    """The elements that are in both, each once."""
+    """The elements that are in both arrays, each once."""
     return recorded("array_intersect", left, right)
 
 
@@ -563,7 +563,7 @@ def _array_intersect(_: TypedExpression, left: pa.Array, right: pa.Array) -> pa.
 
 
 def array_except(left: Column | str, right: Column | str) -> Column:
-    """The elements of the first that are not in the second, each once."""
+    """The elements of the first array that are not in the second, each once."""
     return recorded("array_except", left, right)
 
 
@@ -574,7 +574,7 @@ def _array_except(_: TypedExpression, left: pa.Array, right: pa.Array) -> pa.Arr
 
 
 def arrays_overlap(left: Column | str, right: Column | str) -> Column:
-    """True where an element that is not null is in both; null if there is none, but a null in one of them."""
+    """True where an element that is not null is in both arrays; null if there is no such element, and one of them has a null."""
     return recorded("arrays_overlap", left, right)
 
 
@@ -659,7 +659,7 @@ def _array_compact(_: TypedExpression, values: pa.Array) -> pa.Array:
 
 
 def array_append(column: Column | str, value: object) -> Column:
-    """The array with the value behind it."""
+    """The array with the value added at its end."""
     return recorded("array_append", column, constant(value))
 
 
@@ -670,7 +670,7 @@ def _append_rule(call: Invocation) -> TypedExpression:
 
 
 def array_prepend(column: Column | str, value: object) -> Column:
-    """The array with the value in front of it."""
+    """The array with the value added at its start."""
     return recorded("array_prepend", column, constant(value))
 
 
@@ -692,7 +692,7 @@ def _insert_fails(expression: TypedExpression) -> bool:
 
 
 def array_insert(column: Column | str, pos: Column | str | int, value: object) -> Column:
-    """The array with the value at a place from 1, or from -1 at the end; gaps are filled with null."""
+    """The array with the value inserted at a position, from 1, or from -1 at the end; gaps are filled with null."""
     return recorded("array_insert", column, pos, constant(value))
 
 
@@ -812,7 +812,7 @@ def _zip_rule(call: Invocation) -> TypedExpression:
 
 
 def arrays_zip(*columns: ColumnArguments) -> Column:
-    """An array of structs of the elements at the same place, as long as the longest."""
+    """An array of structs of the elements at the same position, as long as the longest array."""
     return recorded("arrays_zip", *listed(columns))
 
 

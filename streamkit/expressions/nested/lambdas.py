@@ -95,7 +95,7 @@ def first_alone(_: TypedExpression, nullable: Sequence[bool]) -> bool:
 
 
 def transform(column: Column | str, function: Callable[..., Column]) -> Column:
-    """What the function gives for each element, and for its index from 0 if it takes two columns."""
+    """The function's result for each element; a function of two arguments also gets the index, from 0."""
     return recorded("transform", column, recorded_lambda(function, 1, 2))
 
 
@@ -115,7 +115,7 @@ def _filter_rule(call: Invocation) -> TypedExpression:
 
 
 def filter(column: Column | str, function: Callable[..., Column]) -> Column:  # PySpark's name
-    """The elements for which the function is true; it may take the index from 0 as a second column."""
+    """The elements for which the function is true; the function may have the index, from 0, as a second argument."""
     return recorded("filter", column, recorded_lambda(function, 1, 2))
 
 
@@ -134,7 +134,7 @@ def _decision_rule(call: Invocation) -> TypedExpression:
 
 
 def exists(column: Column | str, function: Callable[[Column], Column]) -> Column:
-    """True where the function is for one element at least."""
+    """True where the function is true for at least one element."""
     return recorded("exists", column, recorded_lambda(function, 1))
 
 
@@ -145,7 +145,7 @@ def _exists(expression: TypedExpression, rows: Rows) -> Datum:
 
 
 def forall(column: Column | str, function: Callable[[Column], Column]) -> Column:
-    """True where the function is for all elements."""
+    """True where the function is true for all elements."""
     return recorded("forall", column, recorded_lambda(function, 1))
 
 
@@ -206,7 +206,7 @@ def aggregate(
     merge: Callable[[Column, Column], Column],
     finish: Callable[[Column], Column] | None = None,
 ) -> Column:
-    """The result of `merge` of a value and an element after the other, from `initial` on; at last `finish` of it."""
+    """The value that results if `merge` is called with the value so far, at first `initial`, and each element in turn; then `finish` of it, if given."""
     end = () if finish is None else (recorded_lambda(finish, 1),)
     return recorded("aggregate", column, initial, recorded_lambda(merge, 2), *end)
 
@@ -252,7 +252,7 @@ def first_two(_: TypedExpression, nullable: Sequence[bool]) -> bool:
 
 
 def zip_with(left: Column | str, right: Column | str, function: Callable[[Column, Column], Column]) -> Column:
-    """What the function gives for the elements at the same place of two arrays; the shorter one is filled with null."""
+    """The function's results for the elements at the same position of two arrays; the shorter array is filled with null."""
     return recorded("zip_with", left, right, recorded_lambda(function, 2))
 
 
@@ -291,7 +291,7 @@ def _map_filter(expression: TypedExpression, rows: Rows) -> Datum:
 
 
 def transform_values(column: Column | str, function: Callable[[Column, Column], Column]) -> Column:
-    """The map with other values, made of key and value."""
+    """The map with new values, which the function makes from key and value."""
     return recorded("transform_values", column, recorded_lambda(function, 2))
 
 
@@ -304,7 +304,7 @@ def _transform_values(expression: TypedExpression, rows: Rows) -> Datum:
 
 
 def transform_keys(column: Column | str, function: Callable[[Column, Column], Column]) -> Column:
-    """The map with other keys, made of key and value."""
+    """The map with new keys, which the function makes from key and value."""
     return recorded("transform_keys", column, recorded_lambda(function, 2))
 
 
@@ -332,7 +332,7 @@ def _map_zip_rule(call: Invocation) -> TypedExpression:
 
 
 def map_zip_with(left: Column | str, right: Column | str, function: Callable[[Column, Column, Column], Column]) -> Column:
-    """A map of the keys of both, with what the function gives for a key and its values, of which one may be missing and so null."""
+    """A map of the keys of both maps, with the function's result for a key and its two values; a missing value is null."""
     return recorded("map_zip_with", left, right, recorded_lambda(function, 3))
 
 

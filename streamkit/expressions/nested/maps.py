@@ -98,7 +98,7 @@ def _map_rule(call: Invocation) -> TypedExpression:
 
 
 def create_map(*columns: ColumnArguments) -> Column:
-    """A map of keys and values in turn; a null key, and one that is there twice, fail."""
+    """A map of keys and values in turn; an error for a null key, or for a key that occurs twice."""
     return recorded("map", *listed(columns))
 
 
@@ -121,7 +121,7 @@ def _from_arrays_rule(call: Invocation) -> TypedExpression:
 
 
 def map_from_arrays(keys: Column | str, values: Column | str) -> Column:
-    """A map of keys and values that are as many."""
+    """A map of an array of keys and an array of values of the same length."""
     return recorded("map_from_arrays", keys, values)
 
 
@@ -148,7 +148,7 @@ def _from_entries_rule(call: Invocation) -> TypedExpression:
 
 
 def map_from_entries(column: Column | str) -> Column:
-    """A map of an array of structs with a key and a value; null if one of them is."""
+    """A map of an array of structs with a key and a value; null if one of the structs is null."""
     return recorded("map_from_entries", column)
 
 
@@ -269,7 +269,7 @@ def _concat_rule(call: Invocation) -> TypedExpression:
 
 
 def map_concat(*columns: ColumnArguments) -> Column:
-    """The entries of all maps; a key that is there twice fails."""
+    """The entries of all maps; an error if a key occurs twice."""
     return recorded("map_concat", *listed(columns))
 
 
@@ -311,7 +311,7 @@ def _plain_text(pattern: str) -> str | None:
 def str_to_map(
     text: Column | str, pair_delimiter: Column | str | None = None, key_value_delimiter: Column | str | None = None
 ) -> Column:
-    """A map of the parts of a text between separators, which are , and : if nothing else is given."""
+    """A map from a text of keys and values; pairs are separated by a comma and key from value by a colon, unless told otherwise."""
     return recorded("str_to_map", text, *given(pair_delimiter), *given(key_value_delimiter))
 
 

@@ -43,7 +43,7 @@ def _struct_type(names: list[str], values: tuple[TypedExpression, ...]) -> str:
 
 
 def named_struct(*columns: Column | str) -> Column:
-    """A struct of names, as constants, and values in turn."""
+    """A struct from names, which are constants, and values in turn."""
     return recorded("named_struct", *columns)
 
 
@@ -51,7 +51,7 @@ function("named_struct")(_struct_rule)
 
 
 def struct(*columns: ColumnArguments) -> Column:
-    """A struct of the values, with the names of the columns; others are named col1, col2 … by their places."""
+    """A struct of the values, with the names of the columns; other values are named col1, col2 … by their position."""
     return recorded("struct", *listed(columns))
 
 

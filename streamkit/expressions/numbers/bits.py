@@ -57,7 +57,7 @@ def _xor(_: TypedExpression, left: Datum, right: Datum) -> Datum:
 
 
 def bitwise_not(column: Column | str) -> Column:
-    """The integer with every bit turned."""
+    """The integer with every bit inverted."""
     return recorded("bitwise_not", column)
 
 
@@ -110,7 +110,7 @@ operation("shiftright", takes="int|bigint, int", gives=same_as(0))(_shift(np.rig
 
 
 def shiftrightunsigned(column: Column | str, bits: int) -> Column:
-    """The integer with its bits moved to the right; zeros come from the left."""
+    """The integer with its bits moved to the right; zeros fill the left."""
     return recorded("shiftrightunsigned", column, constant(bits))
 
 
@@ -140,7 +140,7 @@ def _count(_: TypedExpression, value: Datum) -> Datum:
 
 
 def getbit(column: Column | str, place: Column | str | int) -> Column:
-    """The bit at a place, counted from the right and 0."""
+    """The bit at a position, counted from 0 at the right."""
     return recorded("getbit", column, place)
 
 

@@ -173,7 +173,7 @@ _enter_real("exp", np.exp)
 
 
 def expm1(column: Column | str) -> Column:
-    """E to the power of the number, less one."""
+    """E to the power of the number, minus one."""
     return recorded("expm1", column)
 
 
@@ -323,7 +323,7 @@ _enter_real("radians", np.radians)
 
 
 def rint(column: Column | str) -> Column:
-    """The nearest whole number as a double; of two, the even one."""
+    """The nearest whole number as a double; if two are equally near, the even one."""
     return recorded("rint", column)
 
 
@@ -368,7 +368,7 @@ _enter_logarithm("log10", np.log10, 0.0)
 
 
 def log1p(column: Column | str) -> Column:
-    """The natural logarithm of the number and one; null where there is none."""
+    """The natural logarithm of the number plus one; null where there is none."""
     return recorded("log1p", column)
 
 
@@ -376,7 +376,7 @@ _enter_logarithm("log1p", np.log1p, -1.0)
 
 
 def pow(base: Column | str | float, exponent: Column | str | float) -> Column:
-    """The first to the power of the second."""
+    """The first number to the power of the second."""
     return recorded("pow", base, exponent)
 
 
@@ -403,7 +403,7 @@ operation("hypot", takes="double, double", gives="double")(_of_two_reals(np.hypo
 
 
 def log(base: Column | str | float, column: Column | str | None = None) -> Column:
-    """The logarithm of the second to the base of the first; of one argument the natural logarithm. Null where there is none."""
+    """The logarithm of the second argument to the base of the first; with one argument, the natural logarithm. Null where there is none."""
     return recorded("log", base, *given(column))
 
 
@@ -434,7 +434,7 @@ def _e_rule(call: Invocation) -> TypedExpression:
 
 
 def pi() -> Column:
-    """The circle's number."""
+    """The number pi."""
     return recorded("pi")
 
 
@@ -455,7 +455,7 @@ def _factorials() -> pa.Array:
 
 
 def factorial(column: Column | str) -> Column:
-    """The factorial of 0 to 20; null of others."""
+    """The factorial of a whole number from 0 to 20; null for others."""
     return recorded("factorial", column)
 
 
@@ -477,7 +477,7 @@ def _whole(numbers: np.ndarray) -> np.ndarray:
 
 
 def width_bucket(value: Column | str, low: Column | str, high: Column | str, buckets: Column | str | int) -> Column:
-    """The number of the bucket the value falls into, of `buckets` of one width between `low` and `high`; 0 before, one more behind."""
+    """The number of the bucket that the value falls into, of `buckets` equal ones between `low` and `high`; 0 before them, `buckets` + 1 after them."""
     return recorded("width_bucket", value, low, high, buckets)
 
 
@@ -504,7 +504,7 @@ def _width_bucket(_: TypedExpression, value: Datum, low: Datum, high: Datum, buc
 
 
 def nanvl(value: Column | str, other: Column | str) -> Column:
-    """The second where the first is NaN."""
+    """The second value where the first is NaN, else the first."""
     return recorded("nanvl", value, other)
 
 

@@ -91,17 +91,17 @@ def _may_overflow(expression: TypedExpression) -> bool:
 
 
 def round(column: Column | str, scale: int | None = None) -> Column:
-    """The number rounded to `scale` digits behind the point (before it, if negative); a tie goes away from zero."""
+    """The number rounded to `scale` digits after the decimal point (before it, if negative); a tie is rounded away from zero."""
     return recorded("round", column, *given(scale))
 
 
 def bround(column: Column | str, scale: int | None = None) -> Column:
-    """As `round`; a tie goes to the even digit."""
+    """As `round`; a tie is rounded to the even digit."""
     return recorded("bround", column, *given(scale))
 
 
 def ceil(column: Column | str, scale: int | None = None) -> Column:
-    """The smallest whole number that is not below; with `scale`, a decimal of so many digits behind the point."""
+    """The smallest whole number that is not below the value; with `scale`, a decimal with that many digits after the decimal point."""
     return recorded("ceil", column, *given(scale))
 
 
@@ -109,7 +109,7 @@ ceiling = ceil
 
 
 def floor(column: Column | str, scale: int | None = None) -> Column:
-    """The largest whole number that is not above; with `scale`, a decimal of so many digits behind the point."""
+    """The largest whole number that is not above the value; with `scale`, a decimal with that many digits after the decimal point."""
     return recorded("floor", column, *given(scale))
 
 

@@ -96,7 +96,7 @@ def _number_digits(values: pa.Array, bits: int) -> pa.Array:
 
 
 def unhex(text: Column | str) -> Column:
-    """The bytes of hexadecimal digits; null where one is none."""
+    """The bytes of hexadecimal digits; null where a character is not such a digit."""
     return recorded("unhex", text)
 
 
@@ -375,7 +375,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def is_valid_utf8(column: Column | str) -> Column:
-    """Whether bytes are a text."""
+    """Whether the bytes are valid UTF-8."""
     return recorded("is_valid_utf8", column)
 
 
@@ -385,7 +385,7 @@ def _is_valid_utf8(_: TypedExpression, value: Datum) -> Datum:
 
 
 def make_valid_utf8(column: Column | str) -> Column:
-    """The text of bytes, U+FFFD for those that are none."""
+    """The text of the bytes, with U+FFFD in place of invalid ones."""
     return recorded("make_valid_utf8", column)
 
 
@@ -398,7 +398,7 @@ def _make_valid_utf8(_: TypedExpression, value: Datum) -> Datum:
 
 
 def validate_utf8(column: Column | str) -> Column:
-    """The text of bytes; an error if they are none."""
+    """The text of the bytes; an error if they are not valid UTF-8."""
     return recorded("validate_utf8", column)
 
 
@@ -408,7 +408,7 @@ def _validate_utf8(_: TypedExpression, value: Datum) -> Datum:
 
 
 def try_validate_utf8(column: Column | str) -> Column:
-    """The text of bytes; null if they are none."""
+    """The text of the bytes; null if they are not valid UTF-8."""
     return recorded("try_validate_utf8", column)
 
 

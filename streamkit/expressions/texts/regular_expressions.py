@@ -231,7 +231,7 @@ def _group_may_be_missing(expression: TypedExpression) -> bool:
 
 
 def regexp_extract(text: Column | str, pattern: str, group: int) -> Column:
-    """A group of the first match (0: all of it); the empty text if there is none."""
+    """A group of the first match, or with group 0 the whole match; the empty text if there is none."""
     return recorded("regexp_extract", text, constant(pattern), constant(group))
 
 
@@ -272,7 +272,7 @@ def _expression_and_group(text: pa.Array, pattern: pa.Array, group: pa.Array) ->
 
 
 def regexp_extract_all(text: Column | str, pattern: Column | str, group: Column | int | None = None) -> Column:
-    """A group of every match, the first group if none is given; a constant pattern is `lit(...)`."""
+    """A group of every match; the first group if no group is given; a constant pattern is `lit(...)`."""
     return recorded("regexp_extract_all", text, pattern, *given(group))
 
 
@@ -506,7 +506,7 @@ def _split_rule(call: Invocation) -> TypedExpression:
 
 
 def split(text: Column | str, pattern: Column | str, limit: Column | str | int = -1) -> Column:
-    """What stands between the matches; with a limit above 0 at most so many parts."""
+    """The parts of the text between the matches; with a limit above 0, at most that many parts."""
     return recorded("split", text, given_text(pattern), limit)
 
 

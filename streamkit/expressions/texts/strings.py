@@ -135,7 +135,7 @@ def _is_ascii(texts: pa.StringArray) -> bool:
 
 
 def length(column: Column | str) -> Column:
-    """How many characters a text has, or bytes a binary."""
+    """How many characters a text has, or how many bytes a binary value has."""
     return recorded("length", column)
 
 
@@ -203,7 +203,7 @@ def _trimmed(trim: Callable[..., Datum], text: Datum, characters: Datum | None =
 
 
 def repeat(text: Column | str, times: Column | str | int) -> Column:
-    """The text so many times."""
+    """The text repeated that many times."""
     return recorded("repeat", text, times)
 
 
@@ -388,7 +388,7 @@ def _reverse_rule(call: Invocation) -> TypedExpression | None:
 
 
 def reverse(column: Column | str) -> Column:
-    """The text or the array from its end to its start."""
+    """The text or the array in reverse order."""
     return recorded("reverse", column)
 
 
@@ -398,7 +398,7 @@ def _reverse(_: TypedExpression, text: Datum) -> Datum:
 
 
 def initcap(text: Column | str) -> Column:
-    """Lower case, but upper case at the start of each word."""
+    """The text in lower case, with an upper-case letter at the start of each word."""
     return recorded("initcap", text)
 
 
@@ -422,7 +422,7 @@ def _title_cased(text: str) -> str:
 
 
 def translate(text: Column | str, old: str, new: str) -> Column:
-    """Each character of `old` becomes the one at its place in `new`, or nothing if there is none."""
+    """The text in which each character of `old` is replaced by the one at the same position in `new`, or removed if there is none."""
     return recorded("translate", text, constant(old), constant(new))
 
 
@@ -484,7 +484,7 @@ def mask(
     digit: Column | str | None = None,
     other: Column | str | None = None,
 ) -> Column:
-    """X for upper-case letters, x for lower-case ones, n for digits, or what is given as `lit(...)`."""
+    """The text with X for upper-case letters, x for lower-case ones and n for digits, or with the characters given as `lit(...)`."""
     return recorded("mask", text, *_masks(upper, lower, digit, other))
 
 
@@ -518,7 +518,7 @@ def _masked_code(code: int, masks: tuple[str | None, ...]) -> int:
 
 
 def levenshtein(left: Column | str, right: Column | str, threshold: int | None = None) -> Column:
-    """How many characters differ; -1 if they are more than the threshold."""
+    """How many single-character changes turn one text into the other; -1 if more than the threshold."""
     return recorded("levenshtein", left, right, *given(threshold))
 
 

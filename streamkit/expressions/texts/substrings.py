@@ -123,7 +123,7 @@ def _overlay_rule(call: Invocation) -> TypedExpression:
 
 
 def overlay(text: Column | str, replacement: Column | str, start: Column | str | int, length: Column | str | int = -1) -> Column:
-    """The text with another from `start` on, in place of as many characters as it has, or of `length`."""
+    """The text in which another text replaces `length` characters from `start` on; without `length`, as many as the other text has."""
     return recorded("overlay", text, replacement, start, length)
 
 
@@ -202,7 +202,7 @@ def _contains(_: TypedExpression, value: Datum, part: Datum) -> Datum:
 
 
 def instr(text: Column | str, part: Column | str) -> Column:
-    """Where `part` first is in the text, from 1; 0 if it is not. A text is the part itself."""
+    """The first position of `part` in the text, from 1; 0 if it is not there. A text is the part itself."""
     return recorded("instr", text, given_text(part))
 
 
@@ -240,12 +240,12 @@ def _locate_rule(call: Invocation) -> TypedExpression:
 
 
 def locate(part: str, text: Column | str, start: int = 1) -> Column:
-    """Where `part` first is in the text from `start` on, from 1; 0 if it is not."""
+    """The first position of `part` in the text at or after `start`, from 1; 0 if it is not there."""
     return recorded("locate", constant(part), text, constant(start))
 
 
 def position(part: Column | str, text: Column | str, start: Column | str | int | None = None) -> Column:
-    """As `locate`, of columns."""
+    """As `locate`, with columns as arguments."""
     return recorded("position", part, text, *given(start))
 
 
@@ -286,7 +286,7 @@ def _replace_rule(call: Invocation) -> TypedExpression:
 
 
 def replace(text: Column | str, old: Column | str, new: Column | str | None = None) -> Column:
-    """The text with each `old` replaced by `new`, or without it."""
+    """The text with each `old` replaced by `new`, or removed if there is no `new`."""
     return recorded("replace", text, old, *given(new))
 
 
@@ -315,13 +315,13 @@ def _count_may_be_least(expression: TypedExpression) -> bool:
 
 
 def substring_index(text: Column | str, separator: str, count: int) -> Column:
-    """What stands before the count-th separator, or from the end behind it if the count is negative."""
+    """The text before the count-th separator; if the count is negative, the text after it, counted from the end."""
     return recorded("substring_index", text, constant(separator), constant(count))
 
 
 @operation("substring_index", takes="string, string, int", gives="string", fails=_count_may_be_least)
 def _substring_index(_: TypedExpression, text: Datum, separator: Datum, count: Datum) -> Datum:
-    """What stands before the count-th separator, or from the end behind it if the count is negative."""
+    """The text before the count-th separator; if the count is negative, the text after it, counted from the end."""
     return each_constant(_before_separator, pa.string(), (text, separator, count), (1, 2))
 
 
@@ -434,7 +434,7 @@ def _part_of(text: str, separator: str, number: int) -> str:
 
 
 def find_in_set(text: Column | str, members: Column | str) -> Column:
-    """The place of the text among those between commas, from 1; 0 if it is none of them."""
+    """The position of the text in a list with commas, from 1; 0 if it is not in the list."""
     return recorded("find_in_set", text, members)
 
 
@@ -463,7 +463,7 @@ def _elt_rule(call: Invocation) -> TypedExpression:
 
 
 def elt(*columns: Column | str) -> Column:
-    """The text with the number that the first column has, from 1."""
+    """The text whose number, counted from 1, is in the first column."""
     return recorded("elt", *columns)
 
 

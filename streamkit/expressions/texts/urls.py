@@ -31,7 +31,7 @@ _DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 
 
 def url_encode(text: Column | str) -> Column:
-    """The text as forms are sent."""
+    """The text encoded as in web forms: a space as +, other special characters as % and hexadecimal digits."""
     return recorded("url_encode", text)
 
 
@@ -65,7 +65,7 @@ def _encoded(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def url_decode(text: Column | str) -> Column:
-    """The text that was sent in a form."""
+    """The text that was encoded by `url_encode`."""
     return recorded("url_decode", text)
 
 
@@ -79,7 +79,7 @@ def _url_decode(_: TypedExpression, text: Datum) -> Datum:
 
 
 def try_url_decode(text: Column | str) -> Column:
-    """As `url_decode`; null where a % means nothing."""
+    """As `url_decode`; null where a % has no meaning."""
     return recorded("try_url_decode", text)
 
 
@@ -141,7 +141,7 @@ def _refuse_key(expression: TypedExpression) -> str | None:
 
 
 def parse_url(address: Column | str, part: Column | str, key: Column | str | None = None) -> Column:
-    """A part of an address: HOST, PATH, QUERY, REF, PROTOCOL, FILE, AUTHORITY, USERINFO, as `lit(...)`; of QUERY the value of a key."""
+    """A part of a URL, named as `lit(...)`, such as HOST, PATH, QUERY, REF, PROTOCOL, FILE, AUTHORITY or USERINFO; of QUERY the value of a key."""
     return recorded("parse_url", address, part, *given(key))
 
 
@@ -152,7 +152,7 @@ def _parse_url(_: TypedExpression, address: Datum, part: Datum, *key: Datum) -> 
 
 
 def try_parse_url(address: Column | str, part: Column | str, key: Column | str | None = None) -> Column:
-    """As `parse_url`; null where the text is no address."""
+    """As `parse_url`; null where the text is not a URL."""
     return recorded("try_parse_url", address, part, *given(key))
 
 

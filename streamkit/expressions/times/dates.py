@@ -218,7 +218,7 @@ operation("date_unit", nullable=always_nullable)(known_unit(_DATE_UNITS))
 
 
 def trunc(date: Column | str, unit: str) -> Column:
-    """The first day of the unit (year, quarter, month, week) the date lies in."""
+    """The first day of the unit (year, quarter, month, week) in which the date lies."""
     return recorded("trunc", date, constant(unit))
 
 
@@ -282,7 +282,7 @@ def _day_shift_rule(name: str) -> Callable[[Invocation], TypedExpression | None]
 
 
 def date_add(start: Column | str, days: Column | str | int) -> Column:
-    """The date so many days later."""
+    """The date that many days later."""
     return recorded("date_add", start, days)
 
 
@@ -295,7 +295,7 @@ def _date_add(_: TypedExpression, start: Datum, days: Datum) -> Datum:
 
 
 def date_sub(start: Column | str, days: Column | str | int) -> Column:
-    """The date so many days earlier."""
+    """The date that many days earlier."""
     return recorded("date_sub", start, days)
 
 
@@ -332,7 +332,7 @@ def _unix_date(_: TypedExpression, value: Datum) -> Datum:
 
 
 def date_from_unix_date(column: Column | str) -> Column:
-    """The date so many days after 1970."""
+    """The date that many days after 1970-01-01."""
     return recorded("date_from_unix_date", column)
 
 
@@ -342,7 +342,7 @@ def _date_from_unix_date(_: TypedExpression, days: Datum) -> Datum:
 
 
 def add_months(start: Column | str, months: Column | str | int) -> Column:
-    """The date so many months later; the last day of the month where that has no such day."""
+    """The date that many months later; the last day of the month if the month has no such day."""
     return recorded("add_months", start, months)
 
 
@@ -357,7 +357,7 @@ def as_dates(days: Datum) -> Datum:
 
 
 def last_day(date: Column | str) -> Column:
-    """The last day of the month the date lies in."""
+    """The last day of the month in which the date lies."""
     return recorded("last_day", date)
 
 
@@ -381,7 +381,7 @@ _DAY_NAMES = {
 
 
 def next_day(date: Column | str, dayOfWeek: str) -> Column:
-    """The first such day of the week (Mon, Monday …) after the date."""
+    """The first date after the given one that is this day of the week (Mon, Monday …)."""
     return recorded("next_day", date, constant(dayOfWeek))
 
 
@@ -394,13 +394,13 @@ def _next_day(_: TypedExpression, value: Datum, name: Datum) -> Datum:
 def _next_days(value: pa.Array, name: str) -> Datum:
     wanted = _DAY_NAMES.get(name.upper())
     if wanted is None:
-        raise pa.ArrowInvalid(f"{name!r} is no day of the week; expected such as Mon or Monday")
+        raise pa.ArrowInvalid(f"{name!r} is no day of the week; expected something like Mon or Monday")
     days = values_of(value).astype(np.int64)
     return with_validity((days + 1 + (wanted - 1 - days) % 7).astype(np.int32), pa.date32(), value.is_valid())
 
 
 def make_date(year: Column | str, month: Column | str, day: Column | str) -> Column:
-    """The date of its parts; an error when it runs if there is no such date."""
+    """The date with these parts; an error when it runs if there is no such date."""
     return recorded("make_date", year, month, day)
 
 

@@ -70,7 +70,7 @@ def _refuse_format(read: Callable[[str], Pattern]) -> Refusal:
 
 
 def to_date(column: Column | str, format: str | None = None) -> Column:
-    """The date a text spells, or of a timestamp; `format` as in Spark, such as "yyyy-MM-dd"."""
+    """The date that a text spells, or the date of a timestamp; `format` as in Spark, such as "yyyy-MM-dd"."""
     return recorded("to_date", column, *given_constant(format))
 
 
@@ -86,7 +86,7 @@ def _to_date_rule(call: Invocation) -> TypedExpression:
 
 
 def to_timestamp(column: Column | str, format: str | None = None) -> Column:
-    """The timestamp a text spells, or the midnight of a date; `format` as in Spark, such as "yyyy-MM-dd HH:mm:ss"."""
+    """The timestamp that a text spells, or midnight of a date; `format` as in Spark, such as "yyyy-MM-dd HH:mm:ss"."""
     return recorded("to_timestamp", column, *given_constant(format))
 
 
@@ -96,7 +96,7 @@ def to_timestamp_ltz(column: Column | str, format: Column | str | None = None) -
 
 
 def try_to_timestamp(column: Column | str, format: Column | str | None = None) -> Column:
-    """As `to_timestamp`, null where a text spells no time; a `format` is a column, or the name of one."""
+    """As `to_timestamp`; null where a text spells no time; a `format` is a column, or the name of one."""
     return recorded("try_to_timestamp", column, *given(format))
 
 

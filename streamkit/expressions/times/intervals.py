@@ -107,7 +107,7 @@ def _from_span(text: str, first: str, last: str) -> TypedExpression:
     if (first, last) == ("YEAR", "MONTH"):
         match = re.fullmatch(r"([+-]?)(\d+)-(\d+)", text)
         if not match or int(match[3]) > 11:
-            raise RuleError(f"{text!r} is no interval of YEAR TO MONTH; expected such as '1-2'")
+            raise RuleError(f"{text!r} is no interval of YEAR TO MONTH; expected something like '1-2'")
         return _month_literal(_signed(match[1], 12 * int(match[2]) + int(match[3])))
     if first not in _SPANS or last not in _SPANS or _SPANS.index(first) >= _SPANS.index(last):
         raise RuleError(f"there is no interval of {first} TO {last}")
@@ -169,7 +169,7 @@ def make_dt_interval(
     mins: Column | str | None = None,
     secs: Column | str | None = None,
 ) -> Column:
-    """An interval of days to seconds, to be added to a date or a time; what is missing is 0."""
+    """An interval of days to seconds, to be added to a date or a time; missing parts are 0."""
     return recorded("make_dt_interval", *_zeros(days, hours, mins, secs))
 
 
@@ -179,7 +179,7 @@ def _make_days(expression: TypedExpression, days: Datum, hours: Datum, minutes: 
 
 
 def make_ym_interval(years: Column | str | None = None, months: Column | str | None = None) -> Column:
-    """An interval of years and months, to be added to a date or a time; what is missing is 0."""
+    """An interval of years and months, to be added to a date or a time; missing parts are 0."""
     return recorded("make_ym_interval", *_zeros(years, months))
 
 
@@ -201,7 +201,7 @@ def make_interval(
     years: Column | str | None = None, months: Column | str | None = None, weeks: Column | str | None = None, days: Column | str | None = None,
     hours: Column | str | None = None, mins: Column | str | None = None, secs: Column | str | None = None,
 ) -> Column:  # fmt: skip
-    """An interval of months, days and seconds, to be added to a date or a time; what is missing is 0."""
+    """An interval of months, days and seconds, to be added to a date or a time; missing parts are 0."""
     return recorded("make_interval", *_zeros(years, months, weeks, days, hours, mins, secs))
 
 

@@ -126,7 +126,7 @@ def in_decimals(unscaled: Datum, type: str) -> Datum:
 
 
 def date_trunc(unit: str, timestamp: Column | str) -> Column:
-    """The start of the unit (year, quarter, month, week, day, hour, minute, second …) the timestamp lies in."""
+    """The start of the unit (year, quarter, month, week, day, hour, minute, second …) in which the timestamp lies."""
     return recorded("date_trunc", constant(unit), timestamp)
 
 
@@ -297,17 +297,17 @@ def _seconds_nullable(expression: TypedExpression, nullable: Sequence[bool]) -> 
 
 
 def timestamp_seconds(column: Column | str) -> Column:
-    """The timestamp so many seconds after 1970, UTC."""
+    """The timestamp that many seconds after 1970, UTC."""
     return recorded("timestamp_seconds", column)
 
 
 def timestamp_millis(column: Column | str) -> Column:
-    """The timestamp so many milliseconds after 1970, UTC."""
+    """The timestamp that many milliseconds after 1970, UTC."""
     return recorded("timestamp_millis", column)
 
 
 def timestamp_micros(column: Column | str) -> Column:
-    """The timestamp so many microseconds after 1970, UTC."""
+    """The timestamp that many microseconds after 1970, UTC."""
     return recorded("timestamp_micros", column)
 
 
@@ -364,7 +364,7 @@ def make_timestamp(
     years: Column | str, months: Column | str, days: Column | str, hours: Column | str, mins: Column | str, secs: Column | str,
     timezone: Column | str | None = None,
 ) -> Column:  # fmt: skip
-    """The timestamp of its parts, in the topology's time zone or another; an error when it runs if there is no such time."""
+    """The timestamp with these parts, in the topology's time zone or another; an error when it runs if there is no such time."""
     return recorded("make_timestamp", years, months, days, hours, mins, secs, *given(timezone))
 
 
@@ -407,7 +407,7 @@ function("try_make_timestamp_ltz")(_made_rule)
 def make_timestamp_ntz(
     years: Column | str, months: Column | str, days: Column | str, hours: Column | str, mins: Column | str, secs: Column | str
 ) -> Column:
-    """The time without a zone of its parts; an error when it runs if there is no such time."""
+    """The time without a zone that has these parts; an error when it runs if there is no such time."""
     return recorded("make_timestamp_ntz", years, months, days, hours, mins, secs)
 
 
@@ -470,7 +470,7 @@ def _unit_of(call: Invocation) -> str:
 
 
 def timestamp_add(unit: str, quantity: Column | str, ts: Column | str) -> Column:
-    """The time so many units (YEAR, MONTH, WEEK, DAY, HOUR …) later."""
+    """The time that many units (YEAR, MONTH, WEEK, DAY, HOUR …) later."""
     return recorded("timestamp_add", constant(unit), quantity, ts)
 
 

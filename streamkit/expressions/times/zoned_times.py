@@ -79,7 +79,7 @@ def _utc_rule(call: Invocation) -> TypedExpression:
 
 
 def from_utc_timestamp(timestamp: Column | str, tz: Column | str) -> Column:
-    """The timestamp whose time in UTC is the local time in a zone: a text (Europe/Berlin, +02:00), or a column of such."""
+    """The timestamp whose time in UTC is the local time in a zone, which is a text (Europe/Berlin, +02:00) or a column of such texts."""
     return recorded("from_utc_timestamp", timestamp, constant(tz))
 
 

@@ -1,0 +1,110 @@
+"""Comparisons, which are never null: a comparison with null is false."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.data_type import has_map, is_nested
+from streamkit.expressions.core.elements import (
+    Elements,
+    booleans,
+    structs_of,
+    validity,
+)
+from streamkit.expressions.core.operation import (
+    Datum,
+    Invocation,
+    counted,
+    never_null,
+    operation,
+)
+from streamkit.expressions.core.ordering import groups
+from streamkit.expressions.core.rows import broadcast
+from streamkit.expressions.ksql.operators import apart, as_type, operator
+from streamkit.expressions.ksql.signature import wider
+from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression_text import OF_KSQL
+
+_TIMES = ("date", "timestamp", "time")
+
+COMPARISONS: dict[str, Callable[[Datum, Datum], Datum]] = {
+    "eq": pc.equal, "ne": pc.not_equal, "lt": pc.less, "le": pc.less_equal, "gt": pc.greater, "ge": pc.greater_equal,
+}  # fmt: skip
+
+
+def _compared(call: Invocation) -> tuple[TypedExpression, TypedExpression]:
+    """Two values that can be compared, as one type: a text beside a time is a time."""
+    left, right = counted(call, 2)
+    common = compared_type(left, right)
+    if common is None:
+        raise apart(call, left, right)
+    return as_type(call, left, common), as_type(call, right, common)
+
+
+def compared_type(left: TypedExpression, right: TypedExpression) -> str | None:
+    """The type as which two values are compared; None if they cannot be."""
+    if (common := wider(left.type, right.type)) is not None:
+        return common
+    for one, other in ((left, right), (right, left)):
+        if one.type == "string" and one.name == "literal" and other.type in _TIMES:
+            return other.type
+    return "timestamp" if {left.type, right.type} == {"date", "timestamp"} else None
+
+
+def _comparison(name: str) -> None:
+    def rule(call: Invocation) -> TypedExpression:
+        left, right = _compared(call)
+        if name not in ("eq", "ne") and (is_nested(left.type) or left.type == "boolean"):
+            raise apart(call, left, right, "they have no order")
+        return TypedExpression(OF_KSQL + name, "boolean", (left, right))
+
+    def compute(_: TypedExpression, left: Datum, right: Datum) -> Datum:
+        """False where one side is null."""
+        found = same_values(left, right, name == "ne") if pa.types.is_nested(left.type) else COMPARISONS[name](left, right)
+        return pc.fill_null(found, False)
+
+    operator(name)(rule)
+    operation(OF_KSQL + name, strict=False, nullable=never_null)(compute)
+
+
+for _name in COMPARISONS:
+    _comparison(_name)
+
+
+def same_values(left: Datum, right: Datum, is_inverted: bool = False) -> Datum:
+    """Where arrays, maps or structs are equal, or where they are not; null where one of them is."""
+    counts = [len(one) for one in (left, right) if isinstance(one, pa.Array)]
+    one, other = (without_maps(broadcast(side, counts[0] if counts else 1)) for side in (left, right))
+    mine, theirs = np.split(groups(pa.concat_arrays([one, other])), 2)
+    found = booleans((mine != theirs) if is_inverted else (mine == theirs), validity(one) & validity(other))
+    return found if counts else found[0]
+
+
+def without_maps(values: pa.Array) -> pa.Array:
+    """Values with their maps, at any depth, as arrays of entries in the order of the keys."""
+    if pa.types.is_map(values.type):
+        elements = Elements.of(values)
+        keys, items = without_maps(elements.keys), without_maps(elements.items)
+        order = pa.array(np.lexsort((groups(keys), elements.parents)))
+        entries = structs_of([("key", keys.take(order)), ("value", items.take(order))])
+        return elements.with_values(entries).as_arrays()
+    if pa.types.is_list(values.type):
+        elements = Elements.of(values)
+        return elements.with_values(without_maps(elements.values)).as_arrays()
+    if pa.types.is_struct(values.type):
+        parts = [(field.name, without_maps(pc.struct_field(values, [place]))) for place, field in enumerate(values.type)]
+        return structs_of(parts, validity(values))
+    return values
+
+
+@operator("eq_null_safe")
+def _same_rule(call: Invocation) -> TypedExpression:
+    """Null is equal to null and nothing else."""
+    left, right = _compared(call)
+    if has_map(left.type):
+        raise apart(call, left, right, "maps are compared by =")
+    return call.of("eq_null_safe", left, right)

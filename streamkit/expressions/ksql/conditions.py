@@ -1,0 +1,99 @@
+"""Conditions and branches: AND, OR, NOT, BETWEEN, IN, LIKE, CASE and IS NULL."""
+
+from __future__ import annotations
+
+import pyarrow.compute as pc
+
+from streamkit.data_type import has_map
+from streamkit.expressions.core.failing_rows import check_rows
+from streamkit.expressions.core.literals import literal
+from streamkit.expressions.core.operation import (
+    Datum,
+    Invocation,
+    RuleError,
+    always,
+    counted,
+    never_null,
+    operation,
+)
+from streamkit.expressions.ksql.operators import flags, listed_as_one_type, operator, sign_of
+from streamkit.expressions.ksql.signature import ksql_type, widened
+from streamkit.plan.expression import TypedExpression
+
+NO_ESCAPE = "\0"
+
+
+def _logic(name: str) -> None:
+    def rule(call: Invocation) -> TypedExpression:
+        return call.of(name, *(_condition(call, value) for value in call.values))
+
+    operator(name)(rule)
+
+
+def _condition(call: Invocation, value: TypedExpression) -> TypedExpression:
+    if value.type not in ("boolean", "void"):
+        raise RuleError(f"{sign_of(call)} takes conditions; found {ksql_type(value.type)}")
+    return widened(call, value, "boolean")
+
+
+for _name in ("and", "or", "not"):
+    _logic(_name)
+
+
+@operator("between")
+def _between_rule(call: Invocation) -> TypedExpression:
+    value, lower, upper = counted(call, 3)
+    return call.of("and", call.of("ksql_ge", value, lower), call.of("ksql_le", value, upper))
+
+
+@operator("in")
+def _in_rule(call: Invocation) -> TypedExpression:
+    """Null is in no list, and no member that is null is found."""
+    values = listed_as_one_type(call, call.values)
+    if has_map(values[0].type):
+        raise RuleError("IN does not go with maps")
+    return call.of("coalesce", call.of("in", *values), literal(False, "boolean"))
+
+
+@operator("like")
+def _like_rule(call: Invocation) -> TypedExpression:
+    """Without ESCAPE no character is one; of null it fails."""
+    text, pattern, *escape = counted(call, 2, 3)
+    for value in (text, pattern):
+        if value.type not in ("string", "void"):
+            raise RuleError(f"LIKE takes texts; found {ksql_type(value.type)}")
+    texts = [call.build(TypedExpression("ksql_present", "string", (widened(call, one, "string"),))) for one in (text, pattern)]
+    return call.of("like", *texts, *(escape or [literal(NO_ESCAPE, "string")]))
+
+
+@operation("ksql_present", strict=False, fails=always, nullable=never_null)
+def _present(_: TypedExpression, value: Datum) -> Datum:
+    """The value, which must not be null."""
+    check_rows(flags(pc.is_null(value)), "the value is null")
+    return value
+
+
+@operator("when")
+def _case_rule(call: Invocation) -> TypedExpression:
+    """Conditions and values in turn, then perhaps the value of ELSE; the values are of one type."""
+    values = call.values
+    conditions = [_condition(call, one) for one in values[0 : len(values) - 1 : 2]]
+    others = [*values[1::2], *([values[-1]] if len(values) % 2 else [])]
+    results = listed_as_one_type(call, others)
+    pairs = [part for pair in zip(conditions, results) for part in pair]
+    return call.of("when", *pairs, *results[len(conditions) :])
+
+
+@operator("isnull")
+def _isnull_rule(call: Invocation) -> TypedExpression:
+    return call.of("isnull", *counted(call, 1))
+
+
+@operator("isnotnull")
+def _isnotnull_rule(call: Invocation) -> TypedExpression:
+    return call.of("isnotnull", *counted(call, 1))
+
+
+@operator("concat_operator")
+def _concat_rule(call: Invocation) -> TypedExpression:
+    return call.of("ksql_concat", *call.values)

@@ -1,0 +1,115 @@
+"""
+ksqlDB's functions by name: their signatures, what they do in a sentence, and their rules.
+
+In trees they are called `ksql_<name>`, so that nobody takes them for Spark's. Many are a `formula` of functions that StreamKit has; the others
+are a `kernel` with an operation of their own. Both are entered with their signatures (`signature`), and their docstring is what
+`DESCRIBE FUNCTION` says of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamkit.expressions.core.operation import (
+    Gives,
+    Invocation,
+    Judgement,
+    Nullability,
+    always_nullable,
+    function,
+    never,
+    operation,
+)
+from streamkit.expressions.core.spark_text import spark_text, unseen
+from streamkit.expressions.ksql.signature import Signature, matched
+from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression_text import OF_KSQL
+
+Formula = Callable[[Invocation], TypedExpression]
+BuildCall = Callable[[Invocation, str], TypedExpression]  # of a call whose arguments fit, and the type that its signature gives
+
+
+@dataclass
+class KsqlFunction:
+    """
+    A scalar function of ksqlDB: its name in lower case, the family that it stands in, its effect in a sentence, and its signatures, each with
+    what it is made of.
+    """
+
+    name: str
+    family: str
+    effect: str
+    signatures: list[Signature] = field(default_factory=list)
+    builds: list[BuildCall] = field(default_factory=list)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The signatures as people read them."""
+        return tuple(one.text(self.name) for one in self.signatures)
+
+    def rule(self, call: Invocation) -> TypedExpression:
+        """The typed expression of a call, by the signature that fits best; RuleError if none fits."""
+        place, gives, fitting = matched(call, self.signatures)
+        return self.builds[place](fitting, gives)
+
+
+KSQL_FUNCTIONS: dict[str, KsqlFunction] = {}  # by name, in lower case
+
+
+def formula(name: str, *signatures: str) -> Callable[[Formula], Formula]:
+    """Enter signatures of a function that is made of others; its rule is given a call whose arguments fit one of them."""
+
+    def enter(build: Formula) -> Formula:
+        _enter(name, signatures, build, lambda call, _: build(call))
+        return build
+
+    return enter
+
+
+def kernel(
+    name: str,
+    *signatures: str,
+    computed_by: str = "",
+    gives: Gives | None = None,
+    fails: Judgement = never,
+    nullable: Nullability = always_nullable,
+    **details: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """
+    Enter signatures of a function with an operation of its own, whose details are those of `operation`.
+
+    The operation has the name of the function, or another one if the function has several. The type of its result is that of the
+    signature, or what `gives` makes of the arguments.
+    """
+    known_as = OF_KSQL + (computed_by or name)
+
+    def build(call: Invocation, type: str) -> TypedExpression:
+        type = gives(call.values) if callable(gives) else gives or type
+        return TypedExpression(known_as, type, call.arguments)  # type: ignore[arg-type]
+
+    def enter(compute: Callable[..., Any]) -> Callable[..., Any]:
+        operation(known_as, fails=fails, nullable=nullable, **details)(compute)
+        _enter(name, signatures, compute, build)
+        return compute
+
+    return enter
+
+
+def _enter(name: str, signatures: Sequence[str], described: Callable[..., Any], build: BuildCall) -> None:
+    if name not in KSQL_FUNCTIONS:
+        effect = (described.__doc__ or "").strip().partition("\n")[0]
+        known = KSQL_FUNCTIONS[name] = KsqlFunction(name, described.__module__.rpartition(".")[2], effect)
+        function(OF_KSQL + name)(known.rule)
+        spark_text(OF_KSQL + name)(unseen)
+    for text in signatures:
+        KSQL_FUNCTIONS[name].signatures.append(Signature.of(text))
+        KSQL_FUNCTIONS[name].builds.append(build)
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """A hint at the names that are spelt alike; empty if none is."""
+    close = difflib.get_close_matches(name.lower(), sorted({one.lower() for one in names}), 3)
+    return f"; did you mean {', '.join(map(str.upper, close))}?" if close else ""

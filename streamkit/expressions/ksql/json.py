@@ -1,0 +1,238 @@
+"""Functions of JSON texts."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.data_type import decimal_of, element_of, entry_of, fields_of
+from streamkit.expressions.casts.writing import write_decimals
+from streamkit.expressions.core.elements import Elements, on_columns, validity
+from streamkit.expressions.core.operation import Datum, always, never_null
+from streamkit.expressions.json.documents import write_double
+from streamkit.expressions.ksql.casts import convert
+from streamkit.expressions.ksql.function import kernel
+from streamkit.expressions.ksql.one_by_one import one_by_one
+from streamkit.plan.expression import TypedExpression
+
+_NOTHING = object()  # the document of a text without one
+_PART = re.compile(r"\.([^.\[\]]+)|\[\s*'([^']*)'\s*\]|\[\s*\"([^\"]*)\"\s*\]|\[\s*([^\]]+?)\s*\]")
+_TEXTS = pa.list_(pa.string())
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is no number in JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _document(text: str) -> Any:
+    """The document of a text; ValueError if it is none."""
+    stripped = text.strip()
+    if not stripped:
+        return _NOTHING
+    try:
+        return _DECODER.decode(stripped)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{text[:100]!r} is not JSON") from None
+
+
+def written(value: Any) -> str:
+    """A document as JSON without blanks; doubles as Java writes them."""
+    if isinstance(value, dict):
+        return "{{{}}}".format(
+            ",".join(f"{json.dumps(name, ensure_ascii=False)}:{written(inner)}" for name, inner in value.items())
+        )
+    if isinstance(value, list):
+        return f"[{','.join(map(written, value))}]"
+    if isinstance(value, float):
+        return write_double(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+@lru_cache(maxsize=1024)
+def _path(text: str) -> tuple[str, ...]:
+    """The names and numbers of a path such as `$.a[0]`; ValueError if it is none."""
+    if not text.startswith("$"):
+        raise ValueError(f"{text!r} is no path into JSON; expected one such as $.name[0]")
+    parts: list[str] = []
+    place = 1
+    while place < len(text):
+        match = _PART.match(text, place)
+        if match is None:
+            raise ValueError(f"{text!r} is no path into JSON: what is {text[place:]!r}?")
+        parts.append(next(part for part in match.groups() if part is not None))
+        place = match.end()
+    return tuple(parts)
+
+
+@kernel("extractjsonfield", "string, string -> string", fails=always)
+def _extractjsonfield(_: TypedExpression, text: Datum, path: Datum) -> Datum:
+    """What a path such as `$.a.b[0]` finds in a JSON text, as text: a text as it is, all else as JSON; null if it finds nothing."""
+    return one_by_one(_extracted, pa.string(), text, path)
+
+
+def _extracted(text: str, path: str) -> str | None:
+    parts = _path(path)
+    value = _document(text)
+    for part in parts:
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return None
+    return None if value is _NOTHING else value if isinstance(value, str) else written(value)
+
+
+@kernel("is_json_string", "string -> boolean", strict=False, nullable=never_null)
+def _is_json_string(_: TypedExpression, text: Datum) -> Datum:
+    """Whether a text is JSON."""
+    return one_by_one(_is_document, pa.bool_(), text, takes_null=True)
+
+
+def _is_document(text: str | None) -> bool:
+    try:
+        return text is not None and _document(text) is not _NOTHING
+    except ValueError:
+        return False
+
+
+@kernel("json_array_length", "string -> int", fails=always)
+def _json_array_length(_: TypedExpression, text: Datum) -> Datum:
+    """How many elements a JSON array has; null of any other document."""
+    return one_by_one(lambda one: len(found) if isinstance(found := _document(one), list) else None, pa.int32(), text)
+
+
+@kernel("json_keys", "string -> array<string>", fails=always)
+def _json_keys(_: TypedExpression, text: Datum) -> Datum:
+    """The names in a JSON object; null of any other document."""
+    return one_by_one(lambda one: list(found) if isinstance(found := _document(one), dict) else None, _TEXTS, text)
+
+
+@kernel("json_records", "string -> map<string,string>", fails=always)
+def _json_records(_: TypedExpression, text: Datum) -> Datum:
+    """The names in a JSON object with their values as JSON; null of any other document."""
+    return one_by_one(_records, pa.map_(pa.string(), pa.string()), text)
+
+
+def _records(text: str) -> dict[str, str] | None:
+    found = _document(text)
+    return {name: written(value) for name, value in found.items()} if isinstance(found, dict) else None
+
+
+@kernel("json_items", "string -> array<string>", fails=always)
+def _json_items(_: TypedExpression, text: Datum) -> Datum:
+    """The elements of a JSON array, as JSON; null of any other document."""
+    return one_by_one(_items, _TEXTS, text)
+
+
+def _items(text: str) -> list[str] | None:
+    found = _document(text)
+    return list(map(written, found)) if isinstance(found, list) else None
+
+
+@kernel("json_concat", "string, string* -> string", fails=always)
+def _json_concat(_: TypedExpression, *texts: Datum) -> Datum:
+    """JSON objects as one, of which the last value of a name counts, or else all documents as one array."""
+    return one_by_one(_concatenated, pa.string(), *texts)
+
+
+def _concatenated(*texts: str) -> str | None:
+    found = list(map(_document, texts))
+    if _NOTHING in found:
+        return None
+    if all(isinstance(one, dict) for one in found):
+        return written({name: value for one in found for name, value in one.items()})
+    return written([element for one in found for element in (one if isinstance(one, list) else [one])])
+
+
+@kernel(
+    "json_array_contains",
+    "string, boolean -> boolean",
+    "string, int -> boolean",
+    "string, bigint -> boolean",
+    "string, double -> boolean",
+    "string, string -> boolean",
+    strict=False,
+    nullable=never_null,
+)
+def _json_array_contains(expression: TypedExpression, text: Datum, wanted: Datum) -> Datum:
+    """Whether a JSON array has a value, of the same kind; false of a text that is no array."""
+    return one_by_one(_contains, pa.bool_(), text, wanted, takes_null=True)
+
+
+def _contains(text: str | None, wanted: Any) -> bool:
+    try:
+        found = None if text is None else _document(text)
+    except ValueError:
+        return False
+    return isinstance(found, list) and any(type(one) is type(wanted) and one == wanted for one in found)
+
+
+@kernel("to_json_string", "T -> string", strict=False, nullable=never_null)
+@on_columns
+def _to_json_string(expression: TypedExpression, values: pa.Array) -> pa.Array:
+    """The value as JSON."""
+    return _json_of(values, expression.arguments[0].type)
+
+
+def _json_of(values: pa.Array, type: str) -> pa.StringArray:
+    """Values as JSON texts; null is null."""
+    if type == "void":
+        return pa.repeat(pa.scalar("null"), len(values))
+    if element := element_of(type):
+        elements = Elements.of(values)
+        return _enclosed(elements, _json_of(elements.values, element), "[", "]")
+    if entry := entry_of(type):
+        elements = Elements.of(values)
+        names = _quoted(convert(elements.keys, entry[0], "string"))
+        return _enclosed(elements, pc.binary_join_element_wise(names, _json_of(elements.items, entry[1]), ":"), "{", "}")
+    if fields := fields_of(type):
+        parts = [
+            pc.binary_join_element_wise(json.dumps(name), _json_of(pc.struct_field(values, [place]), inner), ":")
+            for place, (name, inner) in enumerate(fields)
+        ]
+        whole = pc.binary_join_element_wise("{", pc.binary_join_element_wise(*parts, ","), "}", "")
+        return pc.if_else(pa.array(validity(values)), whole, "null")
+    return _atom(values, type).fill_null("null")
+
+
+def _atom(values: pa.Array, type: str) -> pa.StringArray:
+    if decimal_of(type):
+        return write_decimals(values)
+    if type == "double":
+        return one_by_one(
+            lambda one: write_double(one) if math.isfinite(one) else f'"{_INFINITE[str(one)]}"', pa.string(), values
+        )
+    if type == "binary":
+        return _quoted(_base64(values))
+    texts = convert(values, type, "string")
+    return texts if type in ("boolean", "int", "bigint") else _quoted(texts)
+
+
+_INFINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def _base64(values: pa.Array) -> pa.StringArray:
+    import base64
+
+    return one_by_one(lambda one: base64.b64encode(one).decode(), pa.string(), values)
+
+
+def _quoted(texts: pa.StringArray) -> pa.StringArray:
+    return one_by_one(lambda one: json.dumps(one, ensure_ascii=False), pa.string(), texts)
+
+
+def _enclosed(elements: Elements, texts: pa.StringArray, opening: str, closing: str) -> pa.StringArray:
+    lists = Elements(texts, elements.lengths, np.ones(len(elements.lengths), bool)).as_arrays()
+    whole = pc.binary_join_element_wise(opening, pc.binary_join(lists, ","), closing, "")
+    return pc.if_else(pa.array(elements.valid), whole, "null")

@@ -1,0 +1,93 @@
+"""Functions that take lambdas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.data_type import array_of
+from streamkit.errors import EvaluationError
+from streamkit.expressions.core.elements import Elements, structs_of, validity
+from streamkit.expressions.core.failing_rows import FailedPart, FailingRowsError
+from streamkit.expressions.core.operation import Datum, Invocation, always
+from streamkit.expressions.core.ordering import groups
+from streamkit.expressions.core.rows import Rows, broadcast
+from streamkit.expressions.ksql.comparisons import without_maps
+from streamkit.expressions.ksql.function import formula, kernel
+from streamkit.expressions.nested.arrays import first_of_each
+from streamkit.expressions.nested.lambdas import applied
+from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression_text import typed_text
+from streamkit.recast import recast
+
+
+@formula("transform", "array<T>, (T -> U) -> array<U>")
+def _transform(call: Invocation) -> TypedExpression:
+    """The array of what a lambda gives for each element, or the map of what two give for the key and the value of each entry."""
+    array, function = call.values
+    return TypedExpression("transform", array_of(function.type), (array, function))
+
+
+@kernel("transform", "map<K,V>, (K, V -> C), (K, V -> D) -> map<C,D>", computed_by="transform_map", lazy=True, fails=always)
+def _transform_map(expression: TypedExpression, rows: Rows) -> Datum:
+    """A key that is null, or there twice, fails."""
+    source, to_key, to_item = expression.arguments
+    elements = _elements(rows, source)
+    keys = applied(rows, to_key, elements.parents, elements.keys, elements.items)
+    items = applied(rows, to_item, elements.parents, elements.keys, elements.items)
+    first = first_of_each(elements.parents, groups(without_maps(keys)))
+    failed = elements.any(~first | ~validity(keys))
+    if failed.any():
+        raise _failure(expression, rows, failed, "a key of the new map is null, or there twice")
+    return elements.with_values(structs_of([("key", keys), ("value", items)])).as_maps()
+
+
+@formula("filter", "array<T>, (T -> boolean) -> array<T>")
+def _filter(call: Invocation) -> TypedExpression:
+    """The elements, or the entries, for which the lambda is true."""
+    return TypedExpression("filter", call.types[0], call.values)
+
+
+@formula("filter", "map<K,V>, (K, V -> boolean) -> map<K,V>")
+def _filter_map(call: Invocation) -> TypedExpression:
+    return TypedExpression("map_filter", call.types[0], call.values)
+
+
+@kernel("reduce", "array<T>, S, (S, T -> S) -> S", "map<K,V>, S, (S, K, V -> S) -> S", lazy=True)
+def _reduce(expression: TypedExpression, rows: Rows) -> Datum:
+    """What the lambda makes of a state and of one element, or entry, after the other; the state itself if the collection is null."""
+    source, initial, merge = expression.arguments
+    elements = _elements(rows, source)
+    state = broadcast(rows.value(initial), rows.count)
+    starts = validity(state)
+    for place in range(int(elements.lengths.max(initial=0))):
+        reached = np.flatnonzero((elements.lengths > place) & starts)
+        at = pa.array(elements.starts[reached] + place)
+        parts = [elements.keys.take(at), elements.items.take(at)] if _has_entries(source) else [elements.values.take(at)]
+        merged = applied(rows, merge, reached, state.take(pa.array(reached)), *parts)
+        state = _replaced(state, reached, merged)
+    return state
+
+
+def _has_entries(source: TypedExpression) -> bool:
+    return source.type.startswith("map<")
+
+
+def _elements(rows: Rows, expression: TypedExpression) -> Elements:
+    return Elements.of(broadcast(rows.value(expression), rows.count))
+
+
+def _replaced(values: pa.Array, places: np.ndarray, others: pa.Array) -> pa.Array:
+    """The values with others at these places."""
+    order = np.arange(len(values))
+    order[places] = len(values) + np.arange(len(places))
+    return pa.concat_arrays([values, recast(others, values.type)]).take(pa.array(order))
+
+
+def _failure(expression: TypedExpression, rows: Rows, failed: np.ndarray, reason: str) -> EvaluationError:
+    """The error of an operation that looks at the rows itself, with the rows that fail."""
+    cause = FailingRowsError(reason, pa.array(failed))
+    cause.part = FailedPart(rows, failed)
+    error = EvaluationError(f"{typed_text(expression)} failed: {reason}")
+    error.__cause__ = cause
+    return error

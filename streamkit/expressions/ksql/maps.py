@@ -1,0 +1,70 @@
+"""Functions of maps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.data_type import array_of, entry_of, struct_of
+from streamkit.expressions.core.elements import Elements, on_columns, structs_of, taken, truth
+from streamkit.expressions.core.operation import Invocation, always
+from streamkit.expressions.core.ordering import sorted_places
+from streamkit.expressions.ksql.function import formula, kernel
+from streamkit.expressions.ksql.nested import latest_entries
+from streamkit.plan.expression import TypedExpression
+
+
+@formula("map_keys", "map<K,V> -> array<K>")
+def _map_keys(call: Invocation) -> TypedExpression:
+    """The keys of a map."""
+    return call.of("map_keys", *call.values)
+
+
+@formula("map_values", "map<K,V> -> array<V>")
+def _map_values(call: Invocation) -> TypedExpression:
+    """The values of a map."""
+    return call.of("map_values", *call.values)
+
+
+@kernel("map_union", "map<K,V>, map<K,V> -> map<K,V>", strict=False, fails=always)
+@on_columns
+def _map_union(_: TypedExpression, left: pa.Array, right: pa.Array) -> pa.Array:
+    """The entries of both maps; of a key in both the value of the second. Of a null map there are none."""
+    parts = Elements.of(left), Elements.of(right)
+    parents = np.concatenate([part.parents for part in parts])
+    values = pa.concat_arrays([part.values for part in parts]).take(pa.array(np.argsort(parents, kind="stable")))
+    return latest_entries(Elements(values, parts[0].lengths + parts[1].lengths, parts[0].valid | parts[1].valid))
+
+
+@kernel("as_map", "array<K>, array<V> -> map<K,V>", fails=always)
+@on_columns
+def _as_map(_: TypedExpression, keys: pa.Array, values: pa.Array) -> pa.Array:
+    """A map of keys and of the values at their places; a key without a value has null."""
+    names, items = Elements.of(keys), Elements.of(values)
+    valid = names.valid & items.valid
+    kept = names.kept(valid[names.parents])
+    places = np.where(kept.places < items.lengths[kept.parents], items.starts[kept.parents] + kept.places, -1)
+    entries = structs_of([("key", kept.values), ("value", _values_at(items, places))])
+    return latest_entries(Elements(entries, kept.lengths, valid))
+
+
+def _values_at(items: Elements, places: np.ndarray) -> pa.Array:
+    return taken(items.values, places) if len(items.values) else pa.nulls(len(places), items.values.type)
+
+
+def _entries_type(arguments: tuple[TypedExpression, ...]) -> str:
+    key, item = entry_of(arguments[0].type) or ("void", "void")
+    return array_of(struct_of([("K", key), ("V", item)]))
+
+
+@kernel("entries", "map<K,V>, boolean -> array<K>", gives=_entries_type)  # type: ignore[arg-type]
+@on_columns
+def _entries(_: TypedExpression, maps: pa.Array, is_sorted: pa.Array) -> pa.Array:
+    """The entries of a map as structs of K and V, in the order of the keys if the second argument is true."""
+    elements = Elements.of(maps)
+    order = np.arange(len(elements.values))
+    if (wanted := truth(is_sorted)).any():
+        ordered = sorted_places(elements.parents, elements.keys, ascending=True, nulls_first=True)
+        order = np.where(wanted[elements.parents], ordered, order)
+    places = pa.array(order)
+    return elements.with_values(structs_of([("K", elements.keys.take(places)), ("V", elements.items.take(places))])).as_arrays()

@@ -1,0 +1,119 @@
+"""Arrays, maps and structs by their brackets: how they are made, and the way into them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.data_type import element_of, entry_of, fields_of, has_map, map_of, to_arrow
+from streamkit.expressions.core.elements import (
+    Elements,
+    as_numbers,
+    interleaved,
+    on_columns,
+    structs_of,
+    validity,
+)
+from streamkit.expressions.core.failing_rows import check_rows
+from streamkit.expressions.core.operation import (
+    Invocation,
+    RuleError,
+    always,
+    always_nullable,
+    counted,
+    never_null,
+    operation,
+)
+from streamkit.expressions.core.ordering import groups
+from streamkit.expressions.ksql.operators import as_type, listed_as_one_type, operator
+from streamkit.expressions.ksql.signature import ksql_type, wider
+from streamkit.expressions.nested.arrays import first_of_each, picked
+from streamkit.plan.expression import TypedExpression
+from streamkit.recast import recast
+
+
+@operator("get_field")
+def _field_rule(call: Invocation) -> TypedExpression:
+    """The field of a struct."""
+    value, name = counted(call, 2)
+    fields = fields_of(value.type)
+    if fields is None:
+        raise RuleError(f"-> takes a STRUCT; found {ksql_type(value.type)}")
+    if str(name.value) not in dict(fields):
+        raise RuleError(f"the struct has no field {name.value}; its fields are {', '.join(field for field, _ in fields)}")
+    return call.of("get_field", value, name)
+
+
+@operator("get_item")
+def _item_rule(call: Invocation) -> TypedExpression:
+    """An element by its place from 1, or from the end below 0; the value of a key. Null if there is none."""
+    value, key = counted(call, 2)
+    if element := element_of(value.type):
+        if key.type not in ("int", "bigint", "void"):
+            raise RuleError(f"[] takes an INTEGER as the place in an array; found {ksql_type(key.type)}")
+        return TypedExpression("ksql_element", element, (value, as_type(call, key, "int")))
+    if entry := entry_of(value.type):
+        if wider(entry[0], key.type) != entry[0]:
+            raise RuleError(f"[] takes a key of the map, {ksql_type(entry[0])}; found {ksql_type(key.type)}")
+        return call.of("element_at", value, as_type(call, key, entry[0]))
+    raise RuleError(f"[] takes an ARRAY or a MAP; found {ksql_type(value.type)}")
+
+
+@operation("ksql_element", nullable=always_nullable)
+@on_columns
+def _element(_: TypedExpression, values: pa.Array, index: pa.Array) -> pa.Array:
+    elements = Elements.of(values)
+    numbers = as_numbers(index)
+    places = np.where(numbers > 0, numbers - 1, numbers + elements.lengths)
+    inside = (places >= 0) & (places < elements.lengths) & validity(index) & (numbers != 0)
+    return picked(elements, np.where(inside, places, 0), inside)
+
+
+@operator("array")
+def _array_rule(call: Invocation) -> TypedExpression:
+    if not call.arguments:
+        raise RuleError(
+            "ARRAY[] has no elements, so its type is not known; expected at least one, as in ARRAY[CAST(NULL AS INT)]"
+        )
+    return call.of("array", *listed_as_one_type(call, call.values))
+
+
+@operator("map")
+def _map_rule(call: Invocation) -> TypedExpression:
+    values = call.values
+    if not values:
+        raise RuleError("MAP() has no entries, so its type is not known; expected at least one, as in MAP('a' := 1)")
+    keys, items = (listed_as_one_type(call, values[start::2]) for start in (0, 1))
+    if has_map(keys[0].type) or keys[0].type == "void":
+        raise RuleError(f"the keys of MAP are {ksql_type(keys[0].type)}; expected keys that are no maps and not null")
+    pairs = tuple(part for pair in zip(keys, items) for part in pair)
+    return TypedExpression("ksql_map", map_of(keys[0].type, items[0].type), pairs)
+
+
+@operation("ksql_map", strict=False, fails=always, nullable=never_null)
+@on_columns
+def _map(expression: TypedExpression, *values: pa.Array) -> pa.Array:
+    """Of entries with one key the last one stays; a null key fails."""
+    key, item = (to_arrow(type) for type in entry_of(expression.type) or ("void", "void"))
+    keys = interleaved([recast(value, key) for value in values[0::2]])
+    items = interleaved([recast(value, item) for value in values[1::2]])
+    return latest_entries(keys.with_values(structs_of([("key", keys.values), ("value", items.values)])))
+
+
+def latest_entries(elements: Elements) -> pa.Array:
+    """Maps of entries: of those with one key the last one stays, at the place of the first. FailingRowsError if a key is null."""
+    keys = elements.keys
+    check_rows(elements.any(~validity(keys)), "the key of a map is null")
+    numbers = groups(keys)
+    first = first_of_each(elements.parents, numbers)
+    if first.all():
+        return elements.as_maps()
+    reverse = np.arange(len(numbers))[::-1]
+    last = np.zeros(len(numbers), bool)
+    last[reverse] = first_of_each(elements.parents[::-1], numbers[::-1])
+    pairs = elements.parents * (int(numbers.max()) + 1) + numbers
+    places = np.flatnonzero(last)[np.argsort(pairs[last], kind="stable")]
+    wanted = np.searchsorted(np.sort(pairs[last]), pairs[first])
+    kept = elements.kept(first)
+    taken = elements.items.take(pa.array(places[wanted]))
+    return kept.with_values(structs_of([("key", kept.keys), ("value", taken)])).as_maps()

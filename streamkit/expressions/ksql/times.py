@@ -1,0 +1,321 @@
+"""Functions of dates and times, which count milliseconds in ksqlDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.arrays import Integers, Mask
+from streamkit.data_type import to_arrow
+from streamkit.expressions.core.failing_rows import check_rows
+from streamkit.expressions.core.literals import literal
+from streamkit.expressions.core.numbers import values_of, with_validity
+from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, always_nullable, operation
+from streamkit.expressions.core.rows import broadcast
+from streamkit.expressions.ksql.function import formula, kernel
+from streamkit.expressions.times.datetime_formats import TimeReading, written
+from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, parsing_pattern, writing_pattern
+from streamkit.plan.expression import TypedExpression
+from streamkit.time_zone import ZoneError
+from streamkit.zone_offsets import BEYOND, held_moments, offsets_of
+
+UNIT_MICROS = {
+    "NANOSECOND": 0, "MICROSECOND": 1, "MILLISECOND": 1000, "SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+}  # fmt: skip
+DAY_MICROS = 86_400_000_000
+_TIME_LETTERS = frozenset("HhKkmsSaVzOXxZ")
+_MOMENT = pa.timestamp("us", tz="UTC")
+_Kernel = Callable[..., tuple[pa.Array, Mask, str]]
+
+
+def by_constants(compute: _Kernel, type: pa.DataType, value: Datum, *others: Datum) -> Datum:
+    """
+    What a kernel gives for the rows of each combination of the other arguments, which it takes as texts.
+
+    It gives the values, which rows fail, and why. Null where an argument is.
+    """
+    counts = [len(one) for one in (value, *others) if isinstance(one, pa.Array)]
+    rows = counts[0] if counts else 1
+    values = broadcast(value, rows)
+    if not any(isinstance(one, pa.Array) for one in others):
+        constants = tuple(one.as_py() for one in others)
+        if None in constants:
+            return pa.nulls(rows, type) if counts else pa.scalar(None, type)
+        found, failed, reason = compute(values, *constants)
+        check_rows(failed, reason)
+        return found if counts else found[0]
+    combinations = list(zip(*(broadcast(one, rows).to_pylist() for one in others)))
+    found, failed, reason = pa.nulls(rows, type), np.zeros(rows, bool), ""
+    for constants in dict.fromkeys(combinations):
+        if None in constants:
+            continue
+        mine = np.array([one == constants for one in combinations], bool)
+        part, wrong, why = compute(values if mine.all() else values.filter(pa.array(mine)), *constants)
+        found = part if mine.all() else pc.replace_with_mask(found, pa.array(mine), part)
+        failed[mine] = wrong
+        reason = reason or why if wrong.any() else reason
+    check_rows(failed, reason)
+    return found if counts else found[0]
+
+
+def _all_fail(values: pa.Array, type: pa.DataType, reason: str) -> tuple[pa.Array, Mask, str]:
+    return pa.nulls(len(values), type), np.asarray(values.is_valid()), reason
+
+
+def read_by_format(texts: pa.Array, format: str, zone: str = "UTC") -> tuple[Integers, Mask, str]:
+    """Microseconds since 1970 that texts of a format spell, which texts are not of it, and what to say of them."""
+    try:
+        reading = TimeReading(texts, parsing_pattern(format), zone)
+    except (PatternError, ZoneError) as error:
+        return np.zeros(len(texts), np.int64), np.asarray(texts.is_valid()), str(error)
+    wrong = np.asarray(texts.is_valid()) & ~reading.fits
+    shown = repr(texts[int(np.argmax(wrong))].as_py()) if wrong.any() else ""
+    return np.where(reading.fits, reading.micros, 0), wrong, f"{shown} is not of the format {format!r}"
+
+
+def checked_format(call: Invocation, read: Callable[[str], Pattern], refused: frozenset[str] = frozenset()) -> None:
+    """RuleError if the constant format of a call, its second argument, is none, or has letters that its values do not have."""
+    format = call.typed(1)
+    if format.name != "literal" or format.value is None:
+        return
+    try:
+        letters = {field.letter for field in read(str(format.value)).fields}
+    except PatternError as error:
+        raise RuleError(str(error)) from None
+    if wrong := sorted(letters & refused):
+        raise RuleError(f"the format {format.value!r} has {wrong[0]!r}, which the values do not have")
+
+
+def _named(name: str, call: Invocation, type: str) -> TypedExpression:
+    return TypedExpression(name, type, call.values)
+
+
+@formula("parse_timestamp", "string, string -> timestamp", "string, string, string -> timestamp")
+def _parse_timestamp(call: Invocation) -> TypedExpression:
+    """The time that a text of a format spells, in UTC or in the zone that the third argument names."""
+    checked_format(call, parsing_pattern)
+    return _named("ksql_time_by_format", call, "timestamp")
+
+
+@operation("ksql_time_by_format", fails=always, nullable=always_nullable)
+def _time_by_format(_: TypedExpression, text: Datum, format: Datum, *zone: Datum) -> Datum:
+    def read(texts: pa.Array, *constants: str) -> tuple[pa.Array, Mask, str]:
+        micros, wrong, reason = read_by_format(texts, *constants)
+        return with_validity(np.floor_divide(micros, 1000) * 1000, _MOMENT, texts.is_valid()), wrong, reason
+
+    return by_constants(read, _MOMENT, text, format, *zone)
+
+
+@formula("parse_date", "string, string -> date")
+def _parse_date(call: Invocation) -> TypedExpression:
+    """The date that a text of a format spells."""
+    checked_format(call, parsing_pattern)
+    return _named("ksql_date_by_format", call, "date")
+
+
+@operation("ksql_date_by_format", fails=always, nullable=always_nullable)
+def _date_by_format(_: TypedExpression, text: Datum, format: Datum) -> Datum:
+    def read(texts: pa.Array, pattern: str) -> tuple[pa.Array, Mask, str]:
+        micros, wrong, reason = read_by_format(texts, pattern)
+        days = np.floor_divide(micros, DAY_MICROS).astype(np.int32)
+        return with_validity(days, pa.date32(), texts.is_valid()), wrong, reason
+
+    return by_constants(read, pa.date32(), text, format)
+
+
+@formula("format_timestamp", "timestamp, string -> string", "timestamp, string, string -> string")
+def _format_timestamp(call: Invocation) -> TypedExpression:
+    """The time as a text of a format, in UTC or in the zone that the third argument names."""
+    checked_format(call, writing_pattern)
+    return _named("ksql_formatted", call, "string")
+
+
+@formula("format_date", "date, string -> string")
+def _format_date(call: Invocation) -> TypedExpression:
+    """The date as a text of a format."""
+    checked_format(call, writing_pattern, _TIME_LETTERS)
+    return call.build(
+        TypedExpression(
+            "ksql_formatted", "string", (call.of("ksql_cast", call.typed(0), literal("timestamp", "string")), call.typed(1))
+        )
+    )
+
+
+@operation("ksql_formatted", fails=always, nullable=always_nullable)
+def _formatted(_: TypedExpression, value: Datum, format: Datum, *zone: Datum) -> Datum:
+    return formatted_texts(value, format, *zone)
+
+
+def formatted_texts(value: Datum, format: Datum, *zone: Datum) -> Datum:
+    """Times as texts of a format, in UTC or in a zone; a format that is none, or a zone that there is not, fails."""
+
+    def write(values: pa.Array, pattern: str, name: str = "UTC") -> tuple[pa.Array, Mask, str]:
+        try:
+            texts = _in_zone(values, writing_pattern(pattern), name)
+        except (PatternError, ZoneError, pa.ArrowInvalid) as error:
+            return _all_fail(values, pa.string(), str(error))
+        return texts, np.zeros(len(values), bool), ""
+
+    return by_constants(write, pa.string(), value, format, *zone)
+
+
+def _in_zone(values: pa.Array, pattern: Pattern, zone: str) -> pa.StringArray:
+    if pattern.has_zone:
+        return written(values, pattern, zone)
+    local, _ = local_times(values_of(values), zone)
+    return written(with_validity(local, values.type, values.is_valid()), pattern, None)
+
+
+def local_times(micros: Integers, zone: str) -> tuple[Integers, Mask]:
+    """The local times of moments in a zone, and which of them 64 bits hold."""
+    shift = offsets_of(zone).at(np.floor_divide(micros, 1_000_000)) * 1_000_000
+    moved = micros + shift
+    held = ((micros ^ moved) & (shift ^ moved)) >= 0
+    return np.where(held, moved, 0), np.asarray(held)
+
+
+@kernel("convert_tz", "timestamp, string, string -> timestamp", fails=always)
+def _convert_tz(_: TypedExpression, value: Datum, source: Datum, target: Datum) -> Datum:
+    """The local time that a time is in one zone, moved to the local time of the same moment in another."""
+
+    def move(values: pa.Array, before: str, after: str) -> tuple[pa.Array, Mask, str]:
+        try:
+            moments, held = held_moments(values_of(values), offsets_of(before))
+            local, fits = local_times(moments, after)
+        except ZoneError as error:
+            return _all_fail(values, _MOMENT, str(error))
+        valid = np.asarray(values.is_valid())
+        return with_validity(local, _MOMENT, values.is_valid()), valid & ~(held & fits), BEYOND
+
+    return by_constants(move, _MOMENT, value, source, target)
+
+
+@kernel("from_unixtime", "bigint -> timestamp", fails=always)
+def _from_unixtime(_: TypedExpression, millis: Datum) -> Datum:
+    """The time so many milliseconds after 1970."""
+    numbers = broadcast(millis, 1)
+    beyond = np.abs(values_of(numbers).astype(np.float64)) >= 2.0**63 / 1000
+    check_rows(beyond & np.asarray(numbers.is_valid()), BEYOND)
+    found = with_validity(np.where(beyond, 0, values_of(numbers)) * 1000, _MOMENT, numbers.is_valid())
+    return found if isinstance(millis, pa.Array) else found[0]
+
+
+@formula("unix_timestamp", "timestamp -> bigint")
+def _unix_timestamp(call: Invocation) -> TypedExpression:
+    """The milliseconds from 1970 to a time."""
+    return call.of("unix_millis", *call.values)
+
+
+@formula("unix_date", "date -> int")
+def _unix_date(call: Invocation) -> TypedExpression:
+    """The days from 1970 to a date."""
+    return call.of("unix_date", *call.values)
+
+
+@formula("from_days", "int -> date")
+def _from_days(call: Invocation) -> TypedExpression:
+    """The date so many days after 1970."""
+    return call.of("date_from_unix_date", *call.values)
+
+
+def unit_micros(call: Invocation) -> int:
+    """The microseconds of the unit that is the first argument; RuleError if it is none. Below a millisecond they count none."""
+    unit = call.typed(0)
+    name = str(unit.value).upper()
+    known = name if name in UNIT_MICROS else name.removesuffix("S")
+    if unit.name != "literal" or known not in UNIT_MICROS:
+        raise RuleError(f"{unit.value!r} is no unit of time; expected {', '.join(f'{one}S' for one in UNIT_MICROS)}")
+    return UNIT_MICROS[known]
+
+
+def _shift(name: str, kind: str, type: str, sign: int, effect: str) -> None:
+    """Enter a function that adds so many units to dates or times, or subtracts them."""
+
+    def build(call: Invocation) -> TypedExpression:
+        unit, count, value = call.values
+        shift = (count, value, literal(sign * unit_micros(call), "bigint"), literal(str(unit.value).upper(), "string"))
+        return TypedExpression(f"ksql_shifted_{kind}", type, shift)
+
+    build.__doc__ = effect
+    formula(name, f"string, int, {type} -> {type}")(build)
+
+
+def shift_micros(count: np.ndarray, unit: Datum, name: Datum) -> Integers:
+    """The microseconds of so many units, in whole milliseconds; a number too large for 64 bits is the end of the range."""
+    numbers = count.astype(np.int64)
+    if str(name.as_py()).startswith(("NANO", "MICRO")):
+        per = 1_000_000 if str(name.as_py()).startswith("NANO") else 1000
+        sign = np.sign(unit.as_py()) or 1
+        return np.asarray(sign * (np.abs(numbers) // per * np.sign(numbers)) * 1000)
+    return np.asarray(numbers * unit.as_py())
+
+
+@operation("ksql_shifted_timestamp", fails=always, nullable=always_nullable)
+def _shifted_timestamp(_: TypedExpression, count: Datum, value: Datum, unit: Datum, name: Datum) -> Datum:
+    def shift(counts: pa.Array, values: pa.Array) -> pa.Array:
+        before = values_of(values)
+        by = shift_micros(values_of(counts), unit, name)
+        after = before + by
+        valid = pc.and_(counts.is_valid(), values.is_valid())
+        check_rows(((before ^ after) & (by ^ after) < 0) & np.asarray(valid), BEYOND)
+        return with_validity(after, _MOMENT, valid)
+
+    return of_rows(shift, count, value)
+
+
+@operation("ksql_shifted_date", fails=always, nullable=always_nullable)
+def _shifted_date(expression: TypedExpression, count: Datum, value: Datum, unit: Datum, name: Datum) -> Datum:
+    """Days are cut off towards 1970 where the units are shorter."""
+
+    def shift(counts: pa.Array, values: pa.Array) -> pa.Array:
+        micros = values_of(values).astype(np.int64) * DAY_MICROS + shift_micros(values_of(counts), unit, name)
+        days = np.where(micros < 0, -(-micros // DAY_MICROS), micros // DAY_MICROS)
+        valid = pc.and_(counts.is_valid(), values.is_valid())
+        check_rows((np.abs(days) >= 2**31) & np.asarray(valid), BEYOND)
+        return with_validity(days.astype(np.int32), to_arrow(expression.type), valid)
+
+    return of_rows(shift, count, value)
+
+
+def of_rows(compute: Callable[..., pa.Array], *values: Datum) -> Datum:
+    """A kernel of arrays for values of which some, or all, are constants."""
+    counts = [len(value) for value in values if isinstance(value, pa.Array)]
+    found = compute(*(broadcast(value, counts[0] if counts else 1) for value in values))
+    return found if counts else found[0]
+
+
+_shift("timestampadd", "timestamp", "timestamp", 1, "The time so many units later.")
+_shift("timestampsub", "timestamp", "timestamp", -1, "The time so many units before.")
+_shift("dateadd", "date", "date", 1, "The date so many units later.")
+_shift("datesub", "date", "date", -1, "The date so many units before.")
+
+
+@formula("timestamptostring", "bigint, string -> string", "bigint, string, string -> string")
+def _timestamptostring(call: Invocation) -> TypedExpression:
+    """Milliseconds since 1970 as a text of a format, in UTC or in the zone that the third argument names."""
+    checked_format(call, writing_pattern)
+    millis, *rest = call.values
+    return TypedExpression("ksql_formatted", "string", (call.of("ksql_from_unixtime", millis), *rest))
+
+
+@formula("stringtotimestamp", "string, string -> bigint", "string, string, string -> bigint")
+def _stringtotimestamp(call: Invocation) -> TypedExpression:
+    """The milliseconds since 1970 that a text of a format spells, in UTC or in the zone that the third argument names."""
+    return call.of("unix_millis", call.of("ksql_parse_timestamp", *call.values))
+
+
+@formula("datetostring", "int, string -> string")
+def _datetostring(call: Invocation) -> TypedExpression:
+    """Days since 1970 as a text of a format."""
+    days, format = call.values
+    return call.of("ksql_format_date", call.of("date_from_unix_date", days), format)
+
+
+@formula("stringtodate", "string, string -> int")
+def _stringtodate(call: Invocation) -> TypedExpression:
+    """The days since 1970 that a text of a format spells."""
+    return call.of("unix_date", call.of("ksql_parse_date", *call.values))
