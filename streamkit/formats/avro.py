@@ -64,7 +64,7 @@ def _column(rows: pa.RecordBatch, column: SchemaColumn, count: int, defaults: An
         return pa.nulls(count, wanted), dict.fromkeys(range(count), f"column {column.name!r}: its default: {error}")
     except pa.ArrowNotImplementedError:
         had = rows[column.name].type if column.name in rows.schema.names else "another type by its default"
-        reason = f"the column {column.name!r} is written as {had}, which is not read as {column.type}"
+        reason = f"the column {column.name!r} is written as {had}, which cannot be read as {column.type}"
         return pa.nulls(count, wanted), dict.fromkeys(range(count), reason)
 
 

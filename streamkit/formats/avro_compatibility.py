@@ -59,7 +59,7 @@ class _Resolution:
                 yield from self.complaints(read, branch, path, seen)
         elif kinds[0] == "union":
             if all(any(True for _ in self.complaints(branch, written, path, seen)) for branch in read):
-                yield f"{path or 'the value'} is written as {_shown(written)}, which no branch of the reader's union takes"
+                yield f"{path or 'the value'} is written as {_shown(written)}, which no branch of the reader's union accepts"
         elif kinds[0] != kinds[1]:
             if kinds[0] not in _PROMOTED.get(kinds[1], ()):
                 yield f"{path or 'the value'} is written as {_shown(written)} and read as {_shown(read)}"
@@ -78,7 +78,7 @@ class _Resolution:
         elif read["type"] == "enum":
             missing = sorted(set(written["symbols"]) - set(read["symbols"]))
             if missing and "default" not in read:
-                yield f"{path or 'the value'} may be {missing[0]}, which the reader's enum {names[0]} has not"
+                yield f"{path or 'the value'} may be {missing[0]}, which the reader's enum {names[0]} does not have"
         elif read["type"] == "fixed":
             if read["size"] != written["size"]:
                 yield f"{path or 'the value'} has {written['size']} bytes and is read as {read['size']}"
@@ -91,7 +91,7 @@ class _Resolution:
                 if found is not None:
                     yield from self.complaints(field["type"], found["type"], place, seen | {names})
                 elif "default" not in field:
-                    yield f"{place} is not written, and the reader has no default of it"
+                    yield f"{place} is not written, and the reader has no default for it"
 
 
 def _logical(read: Any, written: Any, path: str) -> Iterator[str]:

@@ -27,7 +27,7 @@ _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 @lru_cache(maxsize=256)
 def defaults_of(text: str) -> dict[FieldPath, Default]:
-    """The defaults of a schema's fields by their path, in which an element of an array or a map is `""`."""
+    """The defaults of all fields of a schema, or why one has none, by their path, in which an element of an array or a map is `""`."""
     parsed, named = parsed_schema(text)
     return dict(_defaults(parsed, named, (), ()))
 
@@ -102,7 +102,7 @@ def _union(union: list[Any], named: Mapping[str, Any], value: Any) -> bytes:
             return _long(number) + written_default(branch, named, value)
         except ValueError:
             continue
-    raise ValueError(f"the default {value!r} is of no branch of its union")
+    raise ValueError(f"the default {value!r} fits no branch of its union")
 
 
 def _field(field: Mapping[str, Any], named: Mapping[str, Any], value: Mapping[str, Any]) -> bytes:
@@ -144,9 +144,13 @@ def _defaults(
         yield from _defaults(schema["items" if kind == "array" else "values"], named, (*path, ""), inside)
     elif kind in ("record", "error") and schema["name"] not in inside:
         for field in schema["fields"]:
-            if "default" in field:
-                yield (*path, field["name"]), _default(field, named)
-            yield from _defaults(field["type"], named, (*path, field["name"]), (*inside, schema["name"]))
+            place = (*path, field["name"])
+            yield place, _default(field, named) if "default" in field else _lacking(place)
+            yield from _defaults(field["type"], named, place, (*inside, schema["name"]))
+
+
+def _lacking(path: FieldPath) -> str:
+    return f"the field {'.'.join(filter(None, path))} is missing, and the reader's schema has no default for it"
 
 
 def _default(field: Mapping[str, Any], named: Mapping[str, Any]) -> Default:

@@ -149,7 +149,9 @@ def type_of(schema: Any, named: Mapping[str, Any], inside: tuple[str, ...] = ())
     if kind in ("enum", "fixed"):
         return "string" if kind == "enum" else "binary"
     if schema["name"] in inside:
-        raise SchemaError(f"the Avro record {schema['name']} holds itself, which no column can; expected types that end")
+        raise SchemaError(
+            f"the Avro record {schema['name']} contains itself, which no column can; expected a type that is not recursive"
+        )
     return struct_of((field["name"], type_of(field["type"], named, (*inside, schema["name"]))) for field in schema["fields"])
 
 

@@ -13,7 +13,20 @@ import pyarrow as pa
 from streamkit.arrays import Integers
 from streamkit.chunks import one_array
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.formats import avro, bytes, csv, json, protobuf, single_object, string, wire
+from streamkit.formats import (
+    avro,
+    bytes,
+    csv,
+    delimited,
+    json,
+    kafka,
+    ksql_json,
+    protobuf,
+    single_object,
+    string,
+    windowed_keys,
+    wire,
+)
 from streamkit.formats.avro_compatibility import check_compatible, unreadable
 from streamkit.formats.avro_defaults import defaults_of
 from streamkit.formats.avro_references import inlined
@@ -24,9 +37,11 @@ from streamkit.formats.format import (
     AUTO_REGISTER,
     COMPATIBILITY,
     MESSAGE,
+    OF_KSQLDB,
     REGISTRY_URL,
     SUBJECT_STRATEGY,
     USE_LATEST,
+    WINDOW,
     Format,
     Schemas,
     check_no_secrets,
@@ -46,21 +61,25 @@ from streamkit.schema import Schema
 
 _READERS: dict[str, Any] = {
     "avro": avro.read, "json": json.read, "protobuf": protobuf.read, "csv": csv.read, "string": string.read, "bytes": bytes.read,
+    "kafka": kafka.read, "delimited": delimited.read, "ksql_json": ksql_json.read,
 }  # fmt: skip
 _WRITERS: dict[str, Any] = {
     "avro": avro.write, "json": json.write, "protobuf": protobuf.write, "csv": csv.write, "string": string.write, "bytes": bytes.write,
+    "kafka": kafka.write, "delimited": delimited.write, "ksql_json": ksql_json.write,
 }  # fmt: skip
 _CHECKS: dict[str, Callable[[Any], str]] = {
     "avro": check_avro_schema, "json": check_json_schema, "protobuf": check_protobuf, "csv": check_csv_schema,
+    "kafka": kafka.check_kafka_schema, "delimited": check_csv_schema,
 }  # fmt: skip
 WrittenSchema: TypeAlias = "tuple[Integers, Schema | SchemaError, Format]"
 """Rows, their columns or why nobody knows them, and how they are read."""
 _UNWRITABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, pa.ArrowException)  # values
 _INLINED = {"AVRO": inlined, "JSON": bundled}  # with the schemas that they refer to
-_NO_ID = "it does not begin with a zero byte and a schema id, as the registry's wire format has it"
+_NO_ID = "it does not begin with a zero byte and a schema id, as in the registry's wire format"
 _NEEDS_SCHEMA = ("avro", "protobuf", "csv")
 _MADE: dict[str, Callable[[Schema], str]] = {
     "avro": avro_of, "json": json_schema_of, "protobuf": protobuf_of, "csv": lambda columns: columns.ddl(),
+    "kafka": lambda columns: columns.ddl(), "delimited": lambda columns: columns.ddl(),
 }  # fmt: skip
 
 
@@ -84,7 +103,7 @@ def declare_format(
         return found
     if found.name not in _CHECKS:
         raise ConfigError(
-            f"the format {found.name} takes no schema; found {schema!r}, expected a schema for {', '.join(_CHECKS)} only"
+            f"the format {found.name} accepts no schema; found {schema!r}, expected a schema for {', '.join(_CHECKS)} only"
         )
     return replace(found, schema=_CHECKS[found.name](schema))
 
@@ -167,6 +186,8 @@ class Codec:
         values = one_array(values)
         values = values if pa.types.is_binary(values.type) else values.cast(pa.binary())
         columns = self.columns if names is None else self.columns.select(names)
+        if self.format.setting(WINDOW):
+            return self._with_windows(values, columns)
         if not len(columns):  # what is not looked at must be of the format all the same
             found = self.attempt(values, self.columns.names[:1])
             return Decoded(found.rows.select([]), found.failures)
@@ -174,6 +195,16 @@ class Codec:
             return self._attempt(values, columns)
         present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         found = self._attempt(values.take(pa.array(present)), columns)
+        rows = put_back([(present, found.rows)], columns, len(values))
+        return Decoded(rows, {int(present[row]): reason for row, reason in found.failures.items()})
+
+    def _with_windows(self, values: pa.Array, columns: Schema) -> Decoded:
+        """The columns of keys with windows behind them."""
+        present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        keys, bounds, failures = windowed_keys.split(self.format, values.take(pa.array(present)))
+        inner = replace(self, format=windowed_keys.inner_format(self.format), declared=windowed_keys.without_bounds(self.columns))
+        wanted = [name for name in columns.names if name not in windowed_keys.BOUNDS]
+        found = windowed_keys.with_bounds(inner.attempt(keys, wanted), bounds, failures, columns)
         rows = put_back([(present, found.rows)], columns, len(values))
         return Decoded(rows, {int(present[row]): reason for row, reason in found.failures.items()})
 
@@ -264,6 +295,10 @@ class Codec:
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
         """The rows as values of the format; SchemaError names those that do not fit, or a schema that the registry refuses."""
+        if self.format.setting(WINDOW):
+            inner = replace(self, format=windowed_keys.inner_format(self.format), declared=None)
+            names = [name for name in rows.schema.names if name not in windowed_keys.BOUNDS]
+            return windowed_keys.joined(self.format, inner.encode(rows.select(names)), rows)
         text = self._text_to_write(rows)
         try:
             found: pa.Array = _WRITERS[self.format.name](self.format, text, rows)
@@ -339,7 +374,7 @@ class Codec:
         text = text or self.format.schema
         if text is None:
             raise ConfigError(
-                f"{SUBJECT_STRATEGY}={strategy} names a subject after the record; expected a schema, which names it"
+                f"{SUBJECT_STRATEGY}={strategy} names a subject after the record; expected a schema, from which the record is known"
             )
         record = _record_name(self.format, text)
         return record if strategy == "RecordNameStrategy" else f"{self.topic}-{record}"
@@ -441,7 +476,7 @@ class Codec:
             ) from None
 
     def _own_text(self) -> str | None:
-        if self.format.schema is None and self.format.name == "csv":
+        if self.format.name == "delimited" or (self.format.schema is None and self.format.name == "csv"):
             return self.columns.ddl()
         return self.format.schema
 
@@ -465,7 +500,7 @@ class Codec:
         """The schema under which rows are written: the format's, or one made of their columns, or the registry's newest."""
         if self.registry is not None and self._uses_latest:
             return self._latest.text
-        if self.format.schema is not None or self.format.name in ("string", "bytes"):
+        if self.format.schema is not None or self.format.name in ("string", "bytes", *OF_KSQLDB):
             return self.format.schema
         if self.format.name == "json" and self.registry is None:
             return None
@@ -492,7 +527,7 @@ def altered(format: Format, schema: Schemas, topic: str) -> Format:
     A registry is asked, and has the schema then. Without one, Avro's rules decide by `schema.compatibility` (BACKWARD unless given);
     ConfigError for other formats, unless that is NONE.
     """
-    if format.name not in _CHECKS or format.name == "csv":
+    if format.name not in _CHECKS or format.name in ("csv", *OF_KSQLDB):
         raise ConfigError(
             f"topic {topic}: the format {format.name} has no schema that could change; expected avro, json or protobuf"
         )
@@ -529,8 +564,8 @@ def _made(name: str, columns: Schema) -> str:
 def defaults_in(format: Format) -> dict[tuple[str, ...], Any]:
     """What fields that are not written are for readers, by path, an element `""`; of Protobuf all that are not `required`."""
     assert format.schema is not None
-    if format.name == "avro":
-        return defaults_of(format.schema)
+    if format.name == "avro":  # a text says why a field has none
+        return {path: default for path, default in defaults_of(format.schema).items() if not isinstance(default, str)}
     if format.name == "json":
         return {(name,): value for name, value in defaults_of_json_schema(format.schema).items()}
     if format.name == "protobuf":
@@ -541,7 +576,7 @@ def defaults_in(format: Format) -> dict[tuple[str, ...], Any]:
 def _columns(format: Format, text: str, imports: Any = ()) -> Schema:
     if format.name == "protobuf":
         return protobuf.columns_of(format, text, imports)
-    if format.name == "csv":
+    if format.name in ("csv", "kafka", "delimited"):
         return Schema.from_ddl(text)
     return columns_of_avro(text) if format.name == "avro" else columns_of_json_schema(text)
 
@@ -570,6 +605,12 @@ def _value_writer(format: Format, text: str | None) -> Any:
         return protobuf.value_writer(format, str(text))
     if name == "csv":
         return csv.value_writer(format, str(text))
+    if name == "kafka":
+        return kafka.value_writer(format, str(text))
+    if name == "delimited":
+        return delimited.value_writer(format, text)
+    if name == "ksql_json":
+        return ksql_json.value_writer
     return {"json": json.value_to_json, "string": string.value_to_text, "bytes": bytes.value_to_bytes}[name]
 
 
@@ -581,6 +622,12 @@ def _value_reader(format: Format, text: str | None) -> Any:
         return protobuf.value_reader(format, str(text))
     if name == "csv":
         return csv.value_reader(format, str(text))
+    if name == "kafka":
+        return kafka.value_reader(format, str(text))
+    if name == "delimited":
+        return delimited.value_reader(format, text)
+    if name == "ksql_json":
+        return json.value_from_json
     return {"json": json.value_from_json, "string": string.value_from_text, "bytes": bytes.value_from_bytes}[name]
 
 

@@ -16,7 +16,7 @@ from streamkit.formats.time_texts import times_of_texts
 from streamkit.recast import recast
 
 Default: TypeAlias = "pa.Array | str"  # one value, or why there is none
-Defaults: TypeAlias = Mapping[FieldPath, Default]  # by the names on the way; "" is an element
+Defaults: TypeAlias = Mapping[FieldPath, Default]  # of all fields of a schema, by the names on the way; "" is an element
 
 
 class MissingFieldError(ValueError):
@@ -27,7 +27,7 @@ def conformed(values: pa.Array, wanted: pa.DataType, path: FieldPath, defaults: 
     """
     The values in the wanted type, fields of structs by their names.
 
-    A field that is missing has its default; without `defaults` it is null. ArrowInvalid for a value that the type cannot hold,
+    A field that is missing has its default; without `defaults`, and if these do not name it, it is null. ArrowInvalid for a value that the type cannot hold,
     ArrowNotImplementedError for types that do not go together, MissingFieldError for a field without a default.
     """
     if values.type == wanted:
@@ -60,12 +60,8 @@ def _atomic(values: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 def default_values(count: int, wanted: pa.DataType, path: FieldPath, defaults: Defaults | None) -> pa.Array:
     """The default of a field that the values lack, so often."""
-    if defaults is None:
+    if defaults is None or path not in defaults:  # a field that no schema has
         return pa.nulls(count, wanted)
-    if path not in defaults:
-        raise MissingFieldError(
-            f"the field {'.'.join(filter(None, path))} is missing, and the reader's schema has no default of it"
-        )
     found = defaults[path]
     if isinstance(found, str):
         raise MissingFieldError(found)

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 
 from streamkit.errors import ConfigError
 
-FORMATS = ("json", "avro", "protobuf", "csv", "string", "bytes")
+FORMATS = ("json", "avro", "protobuf", "csv", "string", "bytes", "kafka", "delimited", "ksql_json")
+OF_KSQLDB = ("kafka", "delimited", "ksql_json")  # whose values leave out the columns of the key
 WITH_REGISTRY = ("json", "avro", "protobuf")
 REGISTRY = "schema.registry."
 REGISTRY_URL = "schema.registry.url"
@@ -20,16 +21,20 @@ USE_LATEST = "use.latest.version"
 COMPATIBILITY = "schema.compatibility"
 MESSAGE = "message"
 DELIMITER = "delimiter"
+UNWRAPPED = "unwrapped"
+WINDOW = "window"
+OF_KEYS = "key."  # begins settings of the keys, in a format whose keys have one of their own
+KEY_FORMAT, KEY_SCHEMA = f"{OF_KEYS}format", f"{OF_KEYS}schema"
 MODES = ("BACKWARD", "FORWARD", "FULL", "NONE", "BACKWARD_TRANSITIVE", "FORWARD_TRANSITIVE", "FULL_TRANSITIVE")
 STRATEGIES = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
 REGISTRY_SETTINGS = {
     REGISTRY_URL: "where the registry is",
     "schema.registry.basic.auth.user.info": "user:password",
     "schema.registry.bearer.auth.token": "a token in place of a password",
-    "schema.registry.ssl.ca.location": "the certificates that its own must come from",
+    "schema.registry.ssl.ca.location": "the certificates of the authorities that the registry's certificate must come from",
     "schema.registry.ssl.certificate.location": "the client's certificate",
     "schema.registry.ssl.key.location": "the client's key",
-    "schema.registry.timeout.ms": "how long an answer may take",
+    "schema.registry.timeout.ms": "how many milliseconds an answer may take",
     "schema.registry.retries": "how often a request is tried again",
 }
 SETTINGS = {
@@ -39,7 +44,16 @@ SETTINGS = {
     USE_LATEST: "whether values are written under the newest schema that the registry has: true or false",
     COMPATIBILITY: f"one of {', '.join(MODES)}",
     MESSAGE: "the message of a Protobuf file that values are; the first unless given",
-    DELIMITER: "what stands between the values of CSV",
+    DELIMITER: "the character between the values of CSV",
+    UNWRAPPED: "whether a value is that of its one column, without an object around it: true or false",
+    WINDOW: "the windows behind keys: their length in milliseconds, or session",
+}
+OF_KEY_SETTINGS = {
+    KEY_FORMAT: "the format of keys, for those who read them without columns",
+    KEY_SCHEMA: "the columns of keys, for those who read them without columns",
+    f"{OF_KEYS}{DELIMITER}": "the delimiter of keys",
+    f"{OF_KEYS}{UNWRAPPED}": "whether a key is that of its one column",
+    f"{OF_KEYS}{WINDOW}": "the windows behind keys",
 }
 _SECRETS = ("schema.registry.basic.auth.user.info", "schema.registry.bearer.auth.token")
 _PLACEHOLDER = re.compile(r"\$\{env:([^{}]+)\}")
@@ -110,7 +124,19 @@ def without_password(url: str) -> str:
     return _PASSWORD.sub("://", url)
 
 
+def key_settings(settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The settings of keys among those of a format, as their own format has them."""
+    own = (KEY_FORMAT, KEY_SCHEMA)
+    return {
+        name.removeprefix(OF_KEYS): value
+        for name, value in (settings or {}).items()
+        if name.startswith(OF_KEYS) and name not in own
+    }
+
+
 def _check(format: Format, key: str, value: str) -> None:
+    if key in OF_KEY_SETTINGS:
+        return
     if key not in SETTINGS:
         raise ConfigError(f"a format has no setting {key!r}; it has {', '.join(SETTINGS)}")
     if key.startswith(REGISTRY) and format.name not in WITH_REGISTRY:

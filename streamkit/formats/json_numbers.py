@@ -88,14 +88,15 @@ def written_documents(values: Sequence[Any], name: str) -> pa.Array:
 
 def _document(row: int, value: Any, name: str) -> bytes | None:
     try:
-        return None if value is None else _json_text(value).encode()
+        return None if value is None else document_text(value).encode()
     except RecursionError:
         raise SchemaError(f"row {row}, column {name!r}: found a value that nests too deep, expected less depth", (row,)) from None
 
 
-def _json_text(value: Any) -> str:
+def document_text(value: Any) -> str:
+    """A value from JSON as JSON without spaces, numbers as they were written; RecursionError if it nests too deep."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_json_text(name)}:{_json_text(one)}" for name, one in value.items()) + "}"
+        return "{" + ",".join(f"{document_text(name)}:{document_text(one)}" for name, one in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(_json_text, value)) + "]"
+        return "[" + ",".join(map(document_text, value)) + "]"
     return str(value) if isinstance(value, WrittenNumber) else json.dumps(value, ensure_ascii=False)

@@ -94,7 +94,7 @@ def _column(messages: list[Any], descriptor: Any, known: Schema, column: SchemaC
             [get(message) for message in messages], convert, wanted, lambda row, error: f"column {column.name!r}: {error}"
         )
     except pa.ArrowNotImplementedError:
-        reason = f"the column {column.name!r} is written as {natural}, which is not read as {column.type}"
+        reason = f"the column {column.name!r} is written as {natural}, which cannot be read as {column.type}"
         return pa.nulls(len(messages), wanted), dict.fromkeys(range(len(messages)), reason)
 
 
@@ -220,7 +220,7 @@ def _written(value: Any, field: Any) -> Any:
 
 def _present(value: Any, field: Any, what: str) -> Any:
     if value is None:
-        raise ValueError(f"the {what} of the field {field.name!r} has a null, which Protobuf has not")
+        raise ValueError(f"the {what} of the field {field.name!r} has a null, which Protobuf does not have")
     return value
 
 

@@ -217,7 +217,9 @@ def _one(field: Any, inside: tuple[str, ...]) -> str:
     if message.full_name in WRAPPERS:
         return _ATOMIC[message.fields_by_name["value"].type]
     if message.full_name in inside:
-        raise SchemaError(f"the message {message.full_name} holds itself, which no column can; expected types that end")
+        raise SchemaError(
+            f"the message {message.full_name} contains itself, which no column can; expected a type that is not recursive"
+        )
     if not message.fields:
         raise SchemaError(f"the message {message.full_name} has no fields, and a struct has some")
     return struct_of((one.name, field_type(one, (*inside, message.full_name))) for one in message.fields)
@@ -235,7 +237,7 @@ def _message(name: str, fields: list[tuple[str, str]], indent: str) -> str:
     lines, nested = [], []
     for number, (field, type) in enumerate(fields, 1):
         if not field.isidentifier() or not field.isascii():
-            raise SchemaError(f"the column {field!r} has no name that Protobuf takes; expected letters, digits and _")
+            raise SchemaError(f"the column {field!r} has a name that Protobuf does not accept; expected letters, digits and _")
         inner = _innermost(type)
         message = f"{field[:1].upper()}{field[1:]}_{number}"
         if inner_fields := fields_of(inner):

@@ -175,7 +175,7 @@ def test_a_type_that_holds_itself_is_refused():
     """A recursive record has no columns, and the message names it."""
     tree = record(field("left", ["null", "Tree"]), name="Tree")
 
-    with pytest.raises(SchemaError, match="Tree holds itself"):
+    with pytest.raises(SchemaError, match="Tree contains itself"):
         codec(tree).columns
 
 

@@ -112,12 +112,30 @@ def test_a_default_is_the_value_that_it_means(place):
             written(new, value({"id": 1, "d": meant}))[0].as_py())), (type, default)  # fmt: skip
 
 
+def test_a_column_that_no_schema_has_is_null_in_values_of_each():
+    """So is a field within a record; a field that the newest schema has without a default stays an error in values that lack it."""
+    inner = {"type": "record", "name": "inner", "fields": [{"name": "a", "type": "int"}]}
+    old = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}, {"name": "s", "type": inner}]}
+    new = {**old, "fields": [*old["fields"], {"name": "d", "type": "int", "default": 5}]}
+    strict = {**old, "fields": [*old["fields"], {"name": "d", "type": "int"}]}
+    value = {"id": 1, "s": {"a": 2}}
+    columns = Schema.parse("id int, s struct<a int, nobody string>, d int, nobody string")
+    codec = Codec(Format("avro", json.dumps(new), earlier=(json.dumps(old),)), columns)
+    expected = {"id": 1, "s": {"a": 2, "nobody": None}, "d": 5, "nobody": None}
+    assert codec.decode(written(old, value)).to_pylist() == [expected]
+    newest = codec.encode(pa.RecordBatch.from_pylist([{**value, "d": 7}]))
+    assert codec.decode(newest).to_pylist() == [{**expected, "d": 7}]
+    strictly = Codec(Format("avro", json.dumps(strict), earlier=(json.dumps(old),)), columns)
+    with pytest.raises(SchemaError, match="the field d is missing, and the reader's schema has no default for it"):
+        strictly.decode(written(old, value))
+
+
 @pytest.mark.parametrize(
     ("type", "default", "column", "said"),
     [
         (of("bytes", "decimal", precision=2), "\u0001\u0000", "decimal(2,0)", "'d' of the reader's schema: found a value that is no bytes"),
         (of("long", "timestamp-millis"), (1 << 63) - 1, "timestamp", "'d' of the reader's schema: found a value that is no long"),
-        ("string", "x", "bigint", "the column 'd' is written as another type by its default, which is not read as bigint|column 'd'"),
+        ("string", "x", "bigint", "the column 'd' is written as another type by its default, which cannot be read as bigint|column 'd'"),
         (of("int", "date"), 5, "boolean", "column 'd'"),
     ],
 )  # fmt: skip

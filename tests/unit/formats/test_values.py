@@ -253,7 +253,7 @@ def test_json_schema_says_what_columns_there_are():
     [
         ("xml", None, None, "there is no format 'xml'; expected one of json, avro, protobuf, csv, string, bytes"),
         ("avro", None, None, "avro was given no schema; expected one, or schema.registry.url"),
-        ("string", "a int", None, "string takes no schema"),
+        ("string", "a int", None, "string accepts no schema"),
         ("csv", None, {"schema.registry.url": "http://x"}, "csv has no schemas"),
         ("avro", None, {"schema.registry.url": "http://me:secret@x"}, r"expected \$\{env:NAME\}"),
         (

@@ -1,0 +1,161 @@
+"""
+JSON as ksqlDB reads and writes it: by names in any case, numbers also from texts, texts from anything, and nulls written.
+
+Decimals are numbers, times milliseconds, dates days, bytes base 64. With the setting `unwrapped` a value is that of the one column, without
+an object around it.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from streamkit.data_type import decimal_of, element_of, entry_of, fields_of
+from streamkit.formats.decoded import Decoded
+from streamkit.formats.format import UNWRAPPED, Format
+from streamkit.formats.json_documents import JsonNumber, read_document
+from streamkit.formats.ksql_values import (
+    BIGINT_BITS,
+    INT_BITS,
+    UnreadableValueError,
+    bytes_of_text,
+    decimal_text,
+    double_text,
+    fitting_decimal,
+    plain_values,
+    rows_of_values,
+    wrapped_integer,
+)
+from streamkit.schema import Schema
+
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+_BITS = {"int": INT_BITS, "date": INT_BITS}
+
+
+def read(format: Format, text: str | None, values: pa.Array, columns: Schema, skipped: int) -> Decoded:
+    """The columns of JSON objects, or the one column of bare values."""
+    if skipped:
+        values = pa.array([value[skipped:] for value in values.to_pylist()], pa.binary())
+    readers = [(column.name, reader_of(column.type)) for column in columns]
+    if format.setting(UNWRAPPED) == "true":
+        ((_, read_one),) = readers
+        return rows_of_values(values, columns, lambda data: (read_one(read_document(data)),))
+
+    def row(data: bytes) -> list[Any]:
+        found = read_document(data)
+        if found is None:
+            return [None] * len(readers)
+        if not isinstance(found, dict):
+            raise UnreadableValueError("it is no JSON object")
+        by_name = fields_by_name(found)
+        return [read_one(by_name.get(name)) for name, read_one in readers]
+
+    return rows_of_values(values, columns, row)
+
+
+def fields_by_name(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an object by their names, and in capitals where no field is called so."""
+    return {**{name.upper(): value for name, value in found.items()}, **found}
+
+
+def reader_of(type: str) -> Callable[[Any], Any]:
+    """What makes a value of the type from one of JSON; null stays null."""
+    read_one = _reader_of(type)
+    return lambda value: None if value is None else read_one(value)
+
+
+def _reader_of(type: str) -> Callable[[Any], Any]:
+    if (element := element_of(type)) is not None:
+        inner = reader_of(element)
+        return lambda value: [inner(one) for one in value] if isinstance(value, list) else _refuse(value, type)
+    if entry := entry_of(type):
+        of_entry = reader_of(entry[1])
+        return lambda value: (
+            {name: of_entry(one) for name, one in value.items()} if isinstance(value, dict) else _refuse(value, type)
+        )
+    if fields := fields_of(type):
+        readers = [(name, reader_of(one)) for name, one in fields]
+
+        def struct(value: Any) -> Any:
+            if not isinstance(value, dict):
+                return _refuse(value, type)
+            by_name = fields_by_name(value)
+            return {name: read_one(by_name.get(name)) for name, read_one in readers}
+
+        return struct
+    if type == "boolean":
+        return lambda value: value if isinstance(value, bool) else _refuse(value, type)
+    if type == "string":
+        return text_of
+    if type == "binary":
+        return lambda value: bytes_of_text(value) if _is_text(value) else _refuse(value, type)
+    return lambda value: _number(value, type)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not isinstance(value, JsonNumber)
+
+
+def _number(value: Any, type: str) -> Any:
+    """A number, also from a text; whole ones without what is behind their point, as Java has them."""
+    if not isinstance(value, str):
+        return _refuse(value, type)
+    try:
+        if decimal_of(type):
+            return fitting_decimal(decimal.Decimal(value), type)
+        if type in ("double", "float"):
+            return float(value)
+        if isinstance(value, JsonNumber):
+            return wrapped_integer(int(decimal.Decimal(value)), _BITS.get(type, BIGINT_BITS))
+        found = int(value)
+    except (ValueError, ArithmeticError):
+        return _refuse(value, type)
+    return found if wrapped_integer(found, _BITS.get(type, BIGINT_BITS)) == found else _refuse(value, type)
+
+
+def text_of(value: Any) -> str:
+    """A text as it is, and JSON of anything else."""
+    if isinstance(value, str):
+        return str(value)
+    return json_text(value)
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON, without blanks; numbers as they are written."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, JsonNumber):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(name, ensure_ascii=False)}:{json_text(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{','.join(map(json_text, value))}]"
+    if isinstance(value, float):
+        text = double_text(value)
+        return f'"{text}"' if text in _NOT_FINITE else text
+    return decimal_text(value) if isinstance(value, decimal.Decimal) else json.dumps(value, ensure_ascii=False)
+
+
+def _refuse(value: Any, type: str) -> Any:
+    raise UnreadableValueError(f"{json_text(value)[:80]} is not {type}")
+
+
+def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
+    """The rows as JSON objects, or the one column as bare values, of which null has no bytes."""
+    columns = Schema.parse(rows.schema)
+    values = [plain_values(rows.column(place), column.type) for place, column in enumerate(columns)]
+    if format.setting(UNWRAPPED) == "true":
+        return pa.array([None if one is None else json_text(one).encode() for one in values[0]], pa.binary())
+    objects = (dict(zip(columns.names, row, strict=True)) for row in zip(*values, strict=True))
+    return pa.array([json_text(one).encode() for one in objects], pa.binary())
+
+
+def value_writer(value: Any) -> bytes:
+    """A value of Python as JSON; bytes as they are."""
+    return value if isinstance(value, bytes) else json_text(value).encode()

@@ -1,0 +1,142 @@
+"""Values as ksqlDB's formats read and write them, one by one."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import decimal
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, to_arrow
+from streamkit.formats.decoded import Decoded, nullable
+from streamkit.schema import Schema
+
+EPOCH_DAY = dt.date(1970, 1, 1)
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+INT_BITS, BIGINT_BITS = 32, 64
+EXACT = decimal.Context(prec=80)
+
+
+class UnreadableValueError(ValueError):
+    """A value is not of the type that is wanted."""
+
+
+def rows_of_values(values: pa.Array, columns: Schema, read: Callable[[bytes], Sequence[Any]]) -> Decoded:
+    """The columns of what `read` makes of each value; a value that it refuses with a ValueError is a failure."""
+    failures: dict[int, str] = {}
+    rows: list[Sequence[Any]] = []
+    nothing = (None,) * len(columns)
+    for row, data in enumerate(values.to_pylist()):
+        try:
+            rows.append(read(data))
+        except (ValueError, ArithmeticError, RecursionError) as error:
+            failures[row] = f"found {shown(data)}: {' '.join(str(error).split()) or type(error).__name__}"
+            rows.append(nothing)
+    arrays = [array_of([row[place] for row in rows], column.type) for place, column in enumerate(columns)]
+    schema = pa.schema([column.arrow.with_nullable(True) for column in columns])
+    return Decoded(nullable(pa.RecordBatch.from_arrays(arrays, schema=schema)), failures)
+
+
+def shown(data: bytes) -> str:
+    """The start of a value, for messages."""
+    return f"{data[:80]!r}{'…' if len(data) > 80 else ''}"
+
+
+def array_of(values: Sequence[Any], type: str) -> pa.Array:
+    """The column of values that were read: times as milliseconds, dates as days."""
+    return pa.array([_as_arrow(value, type) for value in values], to_arrow(type))
+
+
+def _as_arrow(value: Any, type: str) -> Any:
+    if value is None:
+        return None
+    if type in ("timestamp", "timestamp_ntz"):
+        return value * 1000
+    if (element := element_of(type)) is not None:
+        return [_as_arrow(one, element) for one in value]
+    if entry := entry_of(type):
+        return [(key, _as_arrow(one, entry[1])) for key, one in value.items()]
+    if fields := fields_of(type):
+        return {name: _as_arrow(value[name], inner) for name, inner in fields}
+    return value
+
+
+def plain_values(column: pa.Array, type: str) -> list[Any]:
+    """The values of a column as these formats write them: times as milliseconds, dates as days, bytes in base 64, maps as dicts."""
+    if type in ("timestamp", "timestamp_ntz"):
+        return [
+            None if value is None else value // 1000 for value in column.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
+        ]
+    if type == "date":
+        return list(column.cast(pa.int32()).to_pylist())
+    if element_of(type) is None and entry_of(type) is None and fields_of(type) is None:
+        return [_written(value, type) for value in column.to_pylist()]
+    return [_written(value, type) for value in column.to_pylist()]
+
+
+def _written(value: Any, type: str) -> Any:
+    if value is None:
+        return None
+    if type == "binary":
+        return base64.b64encode(value).decode()
+    if type == "date":
+        return (value - EPOCH_DAY).days
+    if type in ("timestamp", "timestamp_ntz"):
+        zoned = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
+        return (zoned - EPOCH) // dt.timedelta(milliseconds=1)
+    if (element := element_of(type)) is not None:
+        return [_written(one, element) for one in value]
+    if entry := entry_of(type):
+        return {_key_text(key): _written(one, entry[1]) for key, one in value}
+    if fields := fields_of(type):
+        return {name: _written(value[name], inner) for name, inner in fields}
+    return value
+
+
+def _key_text(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else "null" if key is None else str(key)
+
+
+def wrapped_integer(value: int, bits: int) -> int:
+    """A whole number as that many bits keep it."""
+    half = 1 << (bits - 1)
+    return (value + half) % (1 << bits) - half
+
+
+def fitting_decimal(value: decimal.Decimal, type: str) -> decimal.Decimal:
+    """A decimal with the digits of its type; UnreadableValueError if it has more."""
+    digits = decimal_of(type)
+    assert digits is not None
+    if not value.is_finite():
+        raise UnreadableValueError(f"{value} is no decimal")
+    found = value.quantize(decimal.Decimal(1).scaleb(-digits[1]), context=EXACT)
+    if found != value or len(found.as_tuple().digits) > digits[0]:
+        raise UnreadableValueError(f"{value} does not fit in DECIMAL({digits[0]}, {digits[1]})")
+    return found
+
+
+def bytes_of_text(text: str) -> bytes:
+    """The bytes that a text in base 64 is."""
+    return base64.b64decode(text, validate=True)
+
+
+def double_text(value: float) -> str:
+    """A double as Java writes it: `1.0E10`."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        text = f"{decimal.Decimal(repr(value)):f}"
+        return text if "." in text else f"{text}.0"
+    digits, _, exponent = f"{decimal.Decimal(repr(value)).normalize():e}".partition("e")
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
+
+
+def decimal_text(value: decimal.Decimal) -> str:
+    """A decimal with all of its digits and no exponent."""
+    return f"{value:f}"
