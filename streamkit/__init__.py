@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from streamkit.plan.window_kinds.sliding import sliding
     from streamkit.plan.window_kinds.tumbling import tumbling
     from streamkit.schema import Schema
+    from streamkit.sql.script.topology import load_sql
+    from streamkit.sql.session import SqlSession
     from streamkit.testing.trace import trace
 
 _HOMES = {
@@ -64,6 +66,7 @@ _HOMES = {
     "Record": "streamkit.engine.processors.context",
     "RecordMetadata": "streamkit.engine.processors.context",
     "Schema": "streamkit.schema",
+    "SqlSession": "streamkit.sql.session",
     "Stream": "streamkit.dsl.stream",
     "StreamKitError": "streamkit.errors",
     "Table": "streamkit.dsl.table",
@@ -82,6 +85,7 @@ _HOMES = {
     "http": "streamkit.dsl.endpoint",
     "kafka": "streamkit.dsl.endpoint",
     "key_value_store": "streamkit.plan.store_kinds.key_value_store",
+    "load_sql": "streamkit.sql.script.topology",
     "main": "streamkit.launch.main",
     "open_log": "streamkit.log.opening",
     "postgres": "streamkit.dsl.endpoint",
@@ -110,6 +114,7 @@ __all__ = [
     "Record",
     "RecordMetadata",
     "Schema",
+    "SqlSession",
     "Stream",
     "StreamKitError",
     "Table",
@@ -128,6 +133,7 @@ __all__ = [
     "http",
     "kafka",
     "key_value_store",
+    "load_sql",
     "main",
     "open_log",
     "postgres",
@@ -168,6 +174,11 @@ def _unknown(name: str) -> AttributeError:
     hint = f"expected {ours}" if ours else hint
     unknown: AttributeError = errors.UnknownVerbError(f"{message}; {hint}", location.user_location())
     return unknown
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Let notebooks and IPython know `%sql` and `%%sql`: `%load_ext streamkit` calls it."""
+    importlib.import_module("streamkit.notebook.magics").load_magics(shell)
 
 
 def __dir__() -> list[str]:

@@ -3,18 +3,19 @@ What can go wrong, named by what the caller can do about it.
 
 StreamKitError
 ├── TopologyError              fix the topology: unknown column, wrong type, key mismatch
-│   ├── UnsupportedExpressionError   use another function: this one has no Arrow translation
+│   ├── UnsupportedExpressionError   use another function: StreamKit cannot evaluate this one
 │   │   └── UnknownFunctionError     use one of the functions that the message names
-│   └── UnknownVerbError       use the verb that the message names
+│   ├── UnknownVerbError       use the verb that the message names
+│   └── SqlError               correct the script: each fault has its line, and what was expected there
 ├── ConfigError                fix a setting, an option or an argument
 ├── SchemaError                fix the data or the schema: which row, which column
 │   └── RecordTooLargeError    send smaller records, or raise the topic's max.message.bytes
 ├── TopicNotFoundError         create the topic, or fix its name
 ├── TopicExistsError           choose another name, or use the topic that is there
-├── OffsetOutOfRangeError      seek to an offset that is there: retention has deleted this one, or it is behind the end
+├── OffsetOutOfRangeError      seek to an existing offset: retention has deleted this one, or it is after the end
 ├── EvaluationError            fix the data or the expression: division by zero, overflow, bad cast
 │   └── UnfitFunctionError     fix the function: it is not deterministic, or not known where it is called
-├── ColumnTooLargeError        take less at once (max_bytes_per_epoch, smaller batches): a column holds 2 GiB of texts
+├── ColumnTooLargeError        process less at once (max_bytes_per_epoch, smaller batches): a column holds 2 GiB of texts
 ├── SuppressionFullError       raise max_rows of suppress(), or let it emit early
 ├── CorruptionError            restore from a copy: topic, partition, offset, file, position
 │   └── RecordBatchError       restore the topic of Kafka: its bytes are no record batch, or not the one that was written
@@ -37,19 +38,34 @@ StreamKitError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+FAULTS_SHOWN = 20  # of a script in the text of its error
+IN_PYTHON = "<sql>"  # the file of a text in SQL that stands in no file
 
 
 @dataclass(frozen=True)
 class Location:
-    """A line of the user's own code."""
+    """A line of the user's own code, or with a `column`, counted from 1, a place in a text such as a script in SQL."""
 
     file: str
     line: int
+    column: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        place = f"{self.line}" if self.column is None else f"{self.line}:{self.column}"
+        return f"line {place}" if self.file == IN_PYTHON else f"{self.file}:{place}"
+
+    @property
+    def shown(self) -> str:
+        """The place as the end of a message shows it; of a text with what stands there."""
+        return str(self)
+
+    def of(self, part: object) -> Location:
+        """Where a part of what is written here stands; here, if no more is known."""
+        return self
 
 
 class StreamKitError(Exception):
@@ -62,28 +78,57 @@ class TopologyError(StreamKitError):
     """The topology is invalid as written; `at` is the user's own line."""
 
     def __init__(self, message: str, at: Location | None = None) -> None:
-        super().__init__(f"{message}\n  at {at}" if at else message)
+        super().__init__(f"{message}\n  at {at.shown}" if at else message)
         self.message = message
         self.at = at
 
 
 class UnsupportedExpressionError(TopologyError):
-    """The expression is sound in Spark but has no Arrow translation."""
+    """The expression is valid in Spark, but StreamKit cannot evaluate it."""
 
 
 class UnknownFunctionError(UnsupportedExpressionError, AttributeError):
-    """`streamkit.functions` or a column has nothing of that name; an AttributeError too, so that `hasattr` and `getattr` work as ever."""
+    """`streamkit.functions` or a column has nothing of that name; an AttributeError too, so that `hasattr` and `getattr` work as usual."""
 
 
 class UnknownVerbError(TopologyError, AttributeError):
-    """StreamKit, a stream, table, group or topology has no such verb; an AttributeError too, so that `hasattr` and `getattr` work as ever."""
+    """StreamKit, a stream, table, group or topology has no such verb; an AttributeError too, so that `hasattr` and `getattr` work as usual."""
+
+
+@dataclass(frozen=True)
+class SqlFault:
+    """One fault of a script in SQL, and its place."""
+
+    message: str
+    at: Location
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  at {self.at.shown}"
+
+
+class SqlError(TopologyError):
+    """
+    A script in SQL cannot be read; `faults` are all that is wrong with it, in the order of the text.
+
+    `message` and `at` are those of the first fault.
+    """
+
+    def __init__(self, faults: Sequence[SqlFault]) -> None:
+        super().__init__(faults[0].message, faults[0].at)
+        self.faults = tuple(faults)
+        left = len(faults) - FAULTS_SHOWN
+        shown = [*map(str, faults[:FAULTS_SHOWN]), *([f"… and {left:,} more"] if left > 0 else [])]
+        self.args = ("\n".join(shown if len(faults) == 1 else [f"the script has {len(faults):,} faults", *shown]),)
+
+    def __reduce__(self) -> tuple[type[SqlError], tuple[tuple[SqlFault, ...]]]:
+        return SqlError, (self.faults,)
 
 
 class ConfigError(StreamKitError):
     """A setting, an option or an argument is unknown or out of range; `at` is the user's own line, if one gave it."""
 
     def __init__(self, message: str, at: Location | None = None) -> None:
-        super().__init__(f"{message}\n  at {at}" if at else message)
+        super().__init__(f"{message}\n  at {at.shown}" if at else message)
         self.at = at
 
 
@@ -101,7 +146,7 @@ class SchemaError(StreamKitError):
 
 
 class RecordTooLargeError(SchemaError):
-    """A record is larger than its topic's `max.message.bytes`; nothing of its batch was taken."""
+    """A record is larger than its topic's `max.message.bytes`; no record of its batch was accepted."""
 
 
 class TopicNotFoundError(StreamKitError):
@@ -114,7 +159,7 @@ class TopicExistsError(StreamKitError):
 
 class OffsetOutOfRangeError(StreamKitError):
     """
-    The offset asked for is not there any more, or not there yet.
+    The requested offset is not there any more, or not there yet.
 
     A partition has offsets from `earliest` to before `end`, which is the next one to be written; both are what was found when
     the error was raised. `offset` is None where none was asked for, since a group had committed nothing.
@@ -148,20 +193,20 @@ class EvaluationError(StreamKitError):
 
 
 class UnfitFunctionError(EvaluationError):
-    """A user's function cannot be relied on, whatever the record: it gives two results, or its process does not know it."""
+    """A user's function cannot be used, whatever the record: it gives two results, or its process does not know it."""
 
 
 class ColumnTooLargeError(StreamKitError):
-    """Values are too long together for one column, which holds 2 GiB of texts or bytes; nothing of them was taken or committed."""
+    """The values of one column are too long together: a column holds 2 GiB of texts or bytes. None of them was committed."""
 
 
 class SuppressionFullError(StreamKitError):
-    """A table that holds updates back has more rows than its `max_rows`, and was told to stop then; the message names the key group."""
+    """A `suppress` holds back more rows than its `max_rows`, and has `when_full="stop"`; the message names the key group."""
 
 
 class CorruptionError(StreamKitError):
     """
-    Stored bytes are not what was written; nothing of the frame is handed out.
+    Stored bytes are not the bytes that were written; no row of the frame is returned.
 
     Of a topic's rows, `offset` is the first that cannot be read, and from `next_offset` on the partition may be readable again;
     all four are None where the bytes are not those of a known topic.
@@ -186,15 +231,15 @@ class CorruptionError(StreamKitError):
 
 
 class RecordBatchError(CorruptionError):
-    """What came from Kafka is no record batch; `offset` is the batch's, None where only a part of one was looked at."""
+    """Bytes from Kafka are no record batch; `offset` is that of the batch, or None if only a part of a batch was read."""
 
 
 class CatalogLostError(StreamKitError):
-    """The catalog is missing, or older than what the log's journal says was committed."""
+    """The catalog is missing, or lacks commits that the log's journal has."""
 
 
 class CatalogUnavailableError(StreamKitError):
-    """The server of the catalog does not answer, although it was waited for; nothing of the call became visible."""
+    """The server of the catalog did not answer in time; the call changed nothing."""
 
     is_retryable = True
 
@@ -208,18 +253,18 @@ class FencedError(StreamKitError):
 
 
 class MembershipLostError(FencedError):
-    """The group took this consumer for dead, or gave the partition to another; what was not committed is read again by its new owner."""
+    """The group removed this consumer as dead, or gave the partition to another one; its new owner reads again what was not committed."""
 
 
 class StorageFullError(StreamKitError):
-    """The disk is full; what was committed before stays readable."""
+    """The disk is full; everything that was committed before stays readable."""
 
     is_retryable = True
 
 
 class StorageFailedError(StreamKitError, OSError):
     """
-    The operating system refused a call on the log's files; what was committed before is as it was.
+    The operating system refused a call on the log's files; everything that was committed before is unchanged.
 
     It is an OSError too: `errno` and `strerror` are those of the error behind it, None where nothing says them.
     """
@@ -245,7 +290,7 @@ class NotEnoughReplicasError(StreamKitError):
 
 
 class BufferFullError(StreamKitError):
-    """The producer's buffer had no room within `max_block_ms`; the rows at hand were not taken, those before them are kept."""
+    """The producer's buffer had no room within `max_block_ms`; the new rows were not accepted, and earlier ones are kept."""
 
     is_retryable = True
 
@@ -261,7 +306,7 @@ class OutcomeUnknownError(StreamKitError):
 
 
 class OrphanedStateError(StreamKitError):
-    """Starting this topology would leave state of the last one behind."""
+    """A start of this topology cannot go on with the state that the application has."""
 
 
 class StoreNotFoundError(StreamKitError):
@@ -279,7 +324,7 @@ class EpochFailedError(StreamKitError):
 
 
 class RegistryUnavailableError(StreamKitError):
-    """The schema registry does not answer, although it was asked again; what needs a schema of it can be tried again."""
+    """The schema registry did not answer in time; try again what needs its schemas."""
 
     is_retryable: ClassVar[bool] = True
 

@@ -60,6 +60,14 @@ POINTS = (
     "backup.before_catalog",  # every slab is there, the catalog not yet
     "dataframe.staged",  # by the tasks of a write of Spark, and not yet committed
     "dataframe.committed",  # and Spark not yet told
+    "sql.dropped",  # by a script of SQL, whose new sources and queries are not yet there
+    "sql.written",  # all of a script, not yet committed
+    "sql.committed",  # a script, and the files of topics that it has deleted are still there
+    "sql.starting",  # an application of queries, by their runner
+    "sql.started",  # and the runner has not noted that yet
+    "sql.stopped",  # since its queries were paused, changed or terminated, or the runner ends
+    "sql.swapping",  # what was built beside a query has read as much, and is not yet in its place
+    "sql.swapped",
     "rebuild.executed",  # the new catalog is complete, beside the old one
     "rebuild.set_aside",  # the old catalog has another name, and the new one not yet its place
 )

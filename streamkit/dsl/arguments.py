@@ -16,7 +16,7 @@ from streamkit.dsl.endpoint import Endpoint, topic_of
 from streamkit.errors import SchemaError, TopologyError
 from streamkit.expressions.core.column import Column, expression_name, to_expression
 from streamkit.formats.codec import declare_format
-from streamkit.formats.format import WITH_REGISTRY, Schemas
+from streamkit.formats.format import OF_KEYS, WITH_REGISTRY, Format, Schemas, key_settings
 from streamkit.log.dead_letter import json_text
 from streamkit.names import DELETED
 from streamkit.plan.encoding import Encoding
@@ -450,18 +450,31 @@ def _alias(column: object, what: str) -> NamedExpression:
 
 
 def encoding(
-    value_format: str | None, value_schema: Schemas | None, key_format: str | None, settings: Mapping[str, Any] | None, topic: str
+    value_format: str | None,
+    value_schema: Schemas | None,
+    key_format: str | None,
+    settings: Mapping[str, Any] | None,
+    topic: str,
+    timestamp: str | None = None,
+    timestamp_format: str | None = None,
 ) -> Encoding | None:
     """How rows become the bytes of an opaque topic; None of a topic that has columns."""
     if value_format is None:
-        if value_schema is not None or settings is not None or key_format is not None:
+        if any(one is not None for one in (value_schema, settings, key_format, timestamp, timestamp_format)):
             raise TopologyError(
-                f"value_schema=, key_format= and format_settings= of to({topic!r}) stand without value_format=; expected it too",
+                f"value_schema=, key_format=, format_settings= and timestamp= of to({topic!r}) were given without value_format=; expected "
+                "value_format= too",
                 user_location(),
             )
         return None
     value = declare_format(value_format, value_schema, settings, needs_schema=False)
-    if key_format is None:
-        return Encoding(value)
-    has_registry = key_format in WITH_REGISTRY and value.has_registry
-    return Encoding(value, declare_format(key_format, None, settings if has_registry else None, needs_schema=False))
+    keys = None if key_format is None else format_of_keys(key_format, value, settings)
+    return Encoding(value, keys, timestamp=timestamp_column(timestamp), timestamp_format=timestamp_format)
+
+
+def format_of_keys(name: str, value: Format, settings: Mapping[str, Any] | None) -> Format:
+    """The format of keys beside one of values: with the registry of values, and with the settings that are of keys."""
+    has_registry = name in WITH_REGISTRY and value.has_registry
+    own = key_settings(settings)
+    shared = {key: one for key, one in (settings or {}).items() if not key.startswith(OF_KEYS)} if has_registry else {}
+    return declare_format(name, None, {**shared, **own} or None, needs_schema=False)

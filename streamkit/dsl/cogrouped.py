@@ -72,7 +72,7 @@ class Cogrouped(ForeignNames):
         on_error: OnError | None = None,
     ) -> Table:
         """
-        Fold the records of all streams into one state for each key, in the order of time; the key is named as that of the first.
+        Fold the records of all streams into one state for each key, in the order of time; the key columns have the names of the first stream's.
 
         Arguments are as in `Grouped.aggregate`.
         """

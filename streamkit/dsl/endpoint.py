@@ -79,7 +79,7 @@ def kafka(
     """
     A topic of Kafka; `bootstrap_servers=` says where.
 
-    As all of these: settings are the connector's, with underscores for dots, or as they are in `config`. `topic` is the topic of the log,
+    As in all of these functions, settings are the connector's, with underscores in place of dots, or unchanged in `config`. `topic` is the topic of the log,
     `kafka.orders` for `kafka("orders")` unless given; `name` is the connector's.
 
         app.stream(sk.kafka("orders", bootstrap_servers="localhost:9092"))
@@ -111,9 +111,9 @@ def debezium(
     **settings: Any,
 ) -> Endpoint:
     """
-    A topic of Kafka with Debezium's envelopes, as the table that changed: rows, and deletions; `bootstrap_servers=` says where. A source only.
+    A topic of Kafka with Debezium's envelopes, read as the rows and deletions of the table that changed. A source only; `bootstrap_servers=` says where.
 
-    Envelopes that a topic of the log has are read by `sk.connector("DebeziumSource", source_topic="raw", topic="orders")`.
+    If the envelopes are in a topic of the log, use `sk.connector("DebeziumSource", source_topic="raw", topic="orders")`.
 
         app.table(sk.debezium("shop.public.orders", bootstrap_servers="localhost:9092"))
     """

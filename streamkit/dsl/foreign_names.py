@@ -14,7 +14,9 @@ from streamkit.plan.store_kinds import CALLED
 _FILTER, _COLUMNS, _TO = "filter(condition)", "with_columns(name=expression)", 'to("topic")'
 _LATEST = 'emit("latest"), or emit("every") for a row of every change'
 _COMMAND = 'to("topic"), and then: streamkit consume topic'
-_WINDOWS_OF_CHANGES = 'to_stream() of the table, whose changes have windows: table.to_stream().group_by("column").windowed_by(…)'
+_WINDOWS_OF_CHANGES = (
+    'to_stream() of the table, because changes can have windows: table.to_stream().group_by("column").windowed_by(…)'
+)
 _ONLY_STREAMS = (
     "map",
     "flat_map",
@@ -25,6 +27,7 @@ _ONLY_STREAMS = (
     "peek",
     "foreach",
     "select_key",
+    "without_key",
     "split",
     "repartition",
     "map_batches",
@@ -39,7 +42,7 @@ _OF_BOTH = {
 FOREIGN: dict[str, dict[str, str]] = {
     "Stream": _OF_BOTH | {
         "union": "merge(stream)", "union_all": "merge(stream)", "union_by_name": "merge(stream)", "combine": "merge(stream)",
-        "through": 'to("topic"), and then the topology\'s stream("topic")', "key_by": 'select_key("column")',
+        "through": 'to("topic"), and then stream("topic") of the topology', "key_by": 'select_key("column")',
         "transform_values": 'map_values(function, schema="column type")', "aggregate": 'group_by("column").aggregate(initial, update, schema)',
         "reduce": 'group_by("column").reduce(function)', "cogroup": 'group_by("column").cogroup(update)',
         "with_watermark": 'group_by("column").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))', "echo": _TO,
@@ -49,7 +52,7 @@ FOREIGN: dict[str, dict[str, str]] = {
         "flat_transform_values": 'process_values(processor, schema="column type")',
         "drop_duplicates_within_watermark": 'drop_duplicates("column", within="1 hour")', "deduplicate": 'drop_duplicates("column", within="1 hour")',
         "windowed_by": 'group_by("column").windowed_by(…)', "dropna": 'filter("column IS NOT NULL")', "fillna": _COLUMNS,
-        **dict.fromkeys(("temporal_join", "asof_join", "as_of_join"), 'join(table), of a table(topic, versioned="1 day")'),
+        **dict.fromkeys(("temporal_join", "asof_join", "as_of_join"), 'join(table) with a table(topic, versioned="1 day")'),
         **dict.fromkeys(("interval_join", "window_join"), 'join(stream, within=sk.within("5 s", grace="0 s"))'),
     },
     "Table": _OF_BOTH | {
@@ -57,7 +60,7 @@ FOREIGN: dict[str, dict[str, str]] = {
         "reduce": 'group_by("column").reduce(adder, subtractor)',
         "aggregate": 'group_by("column").aggregate(initial, adder, subtractor, schema)',
         "to_table": "to_stream(), since it is a table already", "print": "to_stream().print()",
-        "queryable_store_name": 'store("name") of the run or of the log, by the name that store= gave it',
+        "queryable_store_name": 'store("name") of the run or of the log, with the name given by store=',
         "to_changelog_stream": "to_stream()", "changes": "to_stream()", "until_window_closes": "suppress(until=sk.window_closes())",
         "until_time_limit": 'suppress(until=sk.time_limit("5 minutes"))',
         "query": 'store("name") of the run or of the log', "transform_values": 'map_values(function, schema="column type")',
@@ -154,7 +157,7 @@ class ForeignNames:
 
         def __getitem__(self, name: object) -> Any:
             raise TopologyError(
-                f"found [{name!r}]; a column is F.col({name!r}), and select(…) takes some of them", user_location()
+                f"found [{name!r}]; expected F.col({name!r}) for a column, or select(…) for several", user_location()
             )
 
 
@@ -169,7 +172,7 @@ def _message(handle: type, name: str) -> str:
         return f"{noun} has no {name!r}; expected {call}"
     if verb in NOT_YET[kind]:
         meanwhile = NOT_YET[kind][verb]
-        return f"{verb}() of {noun} is not there yet" + (f"; until then: {meanwhile}" if meanwhile else "")
+        return f"{verb}() of {noun} does not exist yet" + (f"; until then: {meanwhile}" if meanwhile else "")
     verbs = sorted(one for one in dir(handle) if not one.startswith("_"))
     close = difflib.get_close_matches(snake, verbs, 1)
     return f"{noun} has no {name!r}" + (

@@ -54,7 +54,7 @@ class Grouped(ForeignNames):
         """
         Divide each group into windows of event time, as `tumbling(…)`, `hopping(…)`, `session(…)` and other kinds give them.
 
-        With `late_to` a record that comes too late for all its windows goes to that topic, once, with its columns, its event time, and
+        With `late_to` a record that is too late for all its windows is written to that topic, once, with its columns, its event time, and
         the bounds of the window that closed last (`window_start`, `window_end`); those of a session are the record's own time.
 
             flights.group_by("origin").windowed_by(sk.tumbling("1 hour", grace="10 minutes"))
@@ -101,11 +101,11 @@ class Grouped(ForeignNames):
         on_error: OnError | None = None,
     ) -> Table:
         """
-        Combine the records of each group by a Python function of two dicts, what there is so far and the next record.
+        Combine the records of each group by a Python function of two dicts: the row of the group so far, and the next record.
 
-        Both have the value columns, all but those of the group; so has what it returns. The first record of a group is taken as it is. None
-        deletes the group, and the next record is its first again. `store` and `tombstones` are as in `aggregate`; the second dict of a
-        tombstone is None.
+        Both dicts, and the dict that it returns, have the value columns: all but those of the group. The first record of a group becomes its row. If
+        the function returns None, the group is deleted, and the next record is its first again. `store` and `tombstones` are as in `aggregate`; the
+        second dict of a tombstone is None.
 
             orders.group_by_key().reduce(lambda total, order: {"amount": total["amount"] + order["amount"]})
         """
@@ -126,11 +126,11 @@ class Grouped(ForeignNames):
         """
         Fold the records of each group into a state, by a Python function of the state and the next record.
 
-        The state is a dict of the columns that `schema` declares ("total double, tags array<string>"); what a dict leaves out is null. A group
-        begins with `initial`: a dict, None, or a function without arguments that gives one. `update(state, row)` gets a dict of all
-        columns and gives the new state; None deletes the group, and the next record starts again. `merge(a, b)` joins two sessions.
-        Records come in the order of time. Functions must be deterministic and depend on their arguments alone: after a fault they run again.
-        They are given copies, so that they may change them.
+        The state is a dict of the columns that `schema` declares ("total double, tags array<string>"); a column that a dict leaves out is null. A group
+        begins with `initial`: a dict, None, or a function without arguments that gives one. `update(state, row)` is called with
+        the state and a dict of all columns, and returns the new state; None deletes the group, and the next record begins it again.
+        `merge(a, b)` makes one state of two, if a record joins two sessions. Records are given in the order of time. Functions must be
+        deterministic and depend on their arguments alone: after a fault they run again. They may change the dicts, which are copies.
 
         `store` makes the table queryable under that name. Tombstones, records without a value, are skipped. With `tombstones=True`
         those in windows are given to the function, as Kafka Streams does: the dict then has the key columns alone.
@@ -152,7 +152,8 @@ class Grouped(ForeignNames):
         """
         if self.late_topic is not None:
             raise TopologyError(
-                f"late_to={self.late_topic!r} stands before cogroup(), which takes no late records; expected windowed_by() without it",
+                f"late_to={self.late_topic!r} was given to windowed_by() before cogroup(), which cannot send late records to a "
+                "topic; expected windowed_by() without late_to=",
                 user_location(),
             )
         function = arguments.folding_function(update, "cogroup", 2)

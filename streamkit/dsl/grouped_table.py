@@ -45,8 +45,8 @@ class GroupedTable(ForeignNames):
         """
         Compute aggregates of the rows that are in each group now, as a table with the group's columns and these.
 
-        Any aggregate but first, last and approx_count_distinct, over any expression, named by keyword or by `.alias`. A group whose rows
-        have all left keeps its row, with counts of 0. `store` makes the table queryable under that name.
+        Any aggregate but first, last and approx_count_distinct, over any expression, named by keyword or by `.alias`. If all
+        rows of a group have left, the group keeps its row, with counts of 0. `store` makes the table queryable under that name.
 
             users.group_by("city").agg(users=F.count("*"), oldest=F.max("age"), store="cities")
         """
@@ -63,10 +63,11 @@ class GroupedTable(ForeignNames):
         store: str | None = None,
     ) -> Table:
         """
-        Combine the rows that are in each group now, by a Python function that adds a row and one that takes a row away again.
+        Combine the rows that are in each group now, by two Python functions: one adds a row, the other subtracts it.
 
-        Both get two dicts of the value columns, all but those of the group: what there is so far, and the row. So has what they return. The
-        first row of a group is taken as it is. The subtractor must undo what the adder did; None deletes the group.
+        Both are called with two dicts of the value columns, which are all columns but those of the group: the row of the group so far, and
+        the row to add or subtract. They return such a dict; None deletes the group. The first row that is added becomes the group's row.
+        The subtractor must undo what the adder did.
 
             users.group_by("city").reduce(lambda total, user: {"age": total["age"] + user["age"]},
                                           lambda total, user: {"age": total["age"] - user["age"]})
@@ -83,11 +84,11 @@ class GroupedTable(ForeignNames):
         store: str | None = None,
     ) -> Table:
         """
-        Fold the rows that are in each group now into a state, by a Python function that adds a row and one that takes a row away again.
+        Fold the rows that are in each group now into a state, by two Python functions: one adds a row, the other subtracts it.
 
         The state is a dict of the columns that `schema` declares. A group begins with `initial`: a dict, None, or a function without
-        arguments that gives one. Both functions get the state and a dict of all columns, and give the new state; None deletes the group.
-        A row that changes is taken away as it was, then added as it is. The subtractor is not called for a group without state.
+        arguments that gives one. Both functions are called with the state and a dict of all columns, and return the new state; None deletes the group.
+        If a row changes, its former values are subtracted, then its new ones are added. The subtractor is not called for a group without state.
 
             users.group_by("city").aggregate({"names": []}, lambda s, user: {"names": [*s["names"], user["name"]]},
                                              lambda s, user: {"names": [n for n in s["names"] if n != user["name"]]}, "names array<string>")

@@ -15,6 +15,7 @@ from streamkit.errors import TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.formats.format import Schemas
 from streamkit.plan.encoding import Encoding
+from streamkit.plan.expression import Literal
 from streamkit.plan.join_window import JoinWindow
 from streamkit.plan.length import Duration, length_ms
 from streamkit.plan.location import user_location
@@ -22,6 +23,7 @@ from streamkit.plan.node import Node, next_declaration, words
 from streamkit.plan.on_error import OnError
 from streamkit.plan.operators.distinct import DistinctNode
 from streamkit.plan.operators.explode import ExplodeNode
+from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.join import Join
 from streamkit.plan.operators.materialize import ToTable
 from streamkit.plan.operators.merge import MergeNode
@@ -43,9 +45,9 @@ class Stream(StreamOrTable["Stream"]):
     A stream of records with a key; every verb returns a new one and changes nothing.
 
     Where a verb takes columns, a text is a column's name; where it takes a condition, a text is Spark SQL. `name=`, or `named`
-    after any verb, gives a step its own name in `explain` and in messages. `on_error=` says what becomes of a record that makes the step
+    after any verb, gives a step its own name in `explain` and in messages. `on_error=` says what happens if a record makes the step
     fail: "fail" ends the run, "skip" leaves the record out and counts it, `sk.dead_letter("topic")` also sends it to a topic; without it
-    the topology says.
+    the `on_error` of the topology applies.
     """
 
     @overload
@@ -67,9 +69,9 @@ class Stream(StreamOrTable["Stream"]):
         """
         Give the stream another key: these columns, computed under names that are new or replace columns.
 
-        What the key was stays as value columns. A Python function of a row (a dict of all columns) gives a dict of the key columns that
-        `schema` declares; it is called for tombstones too, with None for their values, as in `map`. Columns give a tombstone the key that
-        is computed from its old key alone.
+        The columns of the former key stay as value columns. A Python function is called with a row (a dict of all columns), and returns a
+        dict of the key columns that `schema` declares. It is called for tombstones too, with None for their values, as in `map`. If
+        columns are given, the new key of a tombstone is computed from its former key alone.
 
             flights.select_key("origin")
             flights.select_key(region=F.substring("origin", 1, 1))
@@ -80,7 +82,29 @@ class Stream(StreamOrTable["Stream"]):
             return self._step(arguments.key_function(self.node, columns, schema, tombstones, chosen), policy)
         chosen |= {} if schema is None else {"schema": schema}
         chosen |= {} if tombstones is None else {"tombstones": tombstones}
-        return self._step(SelectKey(self.node, arguments.selected(columns, chosen), at=user_location()), policy)  # type: ignore[arg-type]
+        key = arguments.selected(columns, chosen)  # type: ignore[arg-type]
+        if not key:
+            raise TopologyError("select_key() was given no columns; expected at least one, or without_key()", user_location())
+        return self._step(SelectKey(self.node, key, at=user_location()), policy)
+
+    def without_deletions(self, *, name: str | None = None) -> Stream:
+        """
+        Leave out the records without a value, which delete their key and which other steps pass on.
+
+            orders.without_deletions()
+        """
+        node = FilterNode(self.node, Literal(True), drops_deletions=True, name=name, at=user_location())
+        return self._step(node)
+
+    def without_key(self, *, name: str | None = None) -> Stream:
+        """
+        Let the stream have no key: its columns stay, and those of the key are values.
+
+        A new topic of its records has no key then, and they go to any partition. Of a deletion nothing but its time is left.
+
+            orders.without_key().select("amount").to("amounts")
+        """
+        return self._step(SelectKey(self.node, (), name=name, at=user_location()))
 
     def map(
         self,
@@ -93,15 +117,17 @@ class Stream(StreamOrTable["Stream"]):
         on_error: OnError | None = None,
     ) -> Stream:
         """
-        Replace each record by what a Python function gives of it: all columns, and so the key too.
+        Replace each record by the row that a Python function returns for it; the function may change all columns, and so the key.
 
-        `function` takes a dict of all columns and gives one of the columns that `schema` declares; what it leaves out is null, and an
-        error if it is declared NOT NULL. `key` names the key columns; without it they keep their names, and those that `schema` does
-        not declare keep their values. A dict with `_deleted` true makes a tombstone of the key in it.
+        `function` is called with a dict of all columns, and returns a dict of the columns that `schema` declares. A column that it leaves
+        out is null, and an error if it is declared NOT NULL. `key` names the key columns; without it they keep their names, and those
+        that `schema` does not declare keep their values. If it returns a dict with `_deleted` true, the record becomes a tombstone of the
+        key in the dict.
 
-        Where the function gives the key, it is called for a tombstone too, with None for its values: of what it gives the key counts, and
-        the record stays a tombstone. With `tombstones=False` it is not called, and the key that it would have given is null. With
-        `tombstones=True` it is given the key columns alone, and what it gives is a record.
+        If the function computes the key, it is called for a tombstone too, with None for its values: the key is used, all else that it
+        returns is ignored, and the record stays a tombstone. With `tombstones=False` it is not called for tombstones, and the key columns
+        that it computes are null for them. With `tombstones=True` it is called with the key columns alone, and the row that it returns is
+        a record.
 
             orders.map(lambda row: {"city": row["city"].upper(), "amount": row["amount"]}, "city string, amount int", key="city")
         """
@@ -118,9 +144,9 @@ class Stream(StreamOrTable["Stream"]):
         on_error: OnError | None = None,
     ) -> Stream:
         """
-        Replace the value columns by what a Python function gives of each row, as `StreamOrTable.map_values` says; None makes a tombstone.
+        Replace the value columns by those that a Python function returns for each row, as `StreamOrTable.map_values` says; None makes a tombstone.
 
-        A tombstone passes as it is. With `tombstones=True` the function is called for it too, with a dict of the key columns alone.
+        A tombstone is passed on as it is. With `tombstones=True` the function is called for it too, with a dict of the key columns alone.
         """
         return self._step(arguments.python_columns(self.node, function, schema, "map_values", by, tombstones, name), on_error)
 
@@ -145,8 +171,8 @@ class Stream(StreamOrTable["Stream"]):
             orders.flat_map(F.explode("tags").alias("tag"))
             orders.flat_map(F.explode("prices"), as_=("item", "price"))
 
-        Of a Python function, a record for each dict in the list (or generator) that it gives of a row. The function, `schema` and `key` are as
-        in `map`, `tombstones` as in `map_values`: without it the new key columns of a tombstone are null.
+        A Python function in place of a column returns a list (or generator) of dicts for a row; each dict becomes a record. The function,
+        `schema` and `key` are as in `map`, `tombstones` as in `map_values`: without it the new key columns of a tombstone are null.
 
             lines.flat_map(lambda row: [{"word": word} for word in row["line"].split()], "word string", key="word")
         """
@@ -155,7 +181,7 @@ class Stream(StreamOrTable["Stream"]):
             return self._step(arguments.mapped(self.node, column, declared, key, "flat_map", tombstones, name), on_error)  # type: ignore[arg-type]
         if schema is not None or key is not None or tombstones is not None:
             raise TopologyError(
-                "flat_map() of a column takes no schema=, key= or tombstones=; expected as_=, or a Python function",
+                "flat_map() of a column was given schema=, key= or tombstones=, which belong to a Python function; expected as_=, or a Python function",
                 user_location(),
             )
         function, expression, names = arguments.exploded(column, as_)
@@ -172,7 +198,7 @@ class Stream(StreamOrTable["Stream"]):
         on_error: OnError | None = None,
     ) -> Stream:
         """
-        Give a record for each dict in the list (or generator) that a Python function gives of a row; the key columns stay.
+        Give a record for each dict in the list (or generator) that a Python function returns for a row; the key columns stay.
 
         The function and `tombstones` are as in `map_values`; None in the list makes a tombstone.
 
@@ -190,14 +216,14 @@ class Stream(StreamOrTable["Stream"]):
         on_error: OnError | None = None,
     ) -> Stream:
         """
-        Replace the records by what a Python function gives of a batch of them, in Arrow: fast where a function of each row is not.
+        Replace the records by those that a Python function returns for a whole batch, in Arrow; this is much faster than a function of a row.
 
-        `function` takes a pyarrow.RecordBatch of all columns, and gives a RecordBatch, a Table or a dict of arrays, with the columns that
-        `schema` declares. It has a row for each row of the batch, in the same order. To give more or fewer, it adds a column `_row`
-        with the number of the row in the batch that each comes from, counted from 0: the record then has that one's time and place.
-        How many rows a batch has is not fixed, so what it gives of a row must depend on that row only.
+        `function` is called with a pyarrow.RecordBatch of all columns, and returns a RecordBatch, a Table or a dict of arrays, with the
+        columns that `schema` declares. The result has a row for each row of the batch, in the same order. To return more or fewer rows,
+        add a column `_row` that says for each row from which row of the batch it was made, counted from 0: the record gets the time and
+        place of that row. How many rows a batch has is not fixed, so a row of the result must depend on its own row of the batch only.
 
-        `key` is as in `map`. Tombstones are not in the batch: they pass.
+        `key` is as in `map`. Tombstones are not in the batch; they are passed on as they are.
 
             readings.map_batches(lambda batch: {"celsius": pc.divide(pc.subtract(batch["fahrenheit"], 32), 1.8)}, "celsius double")
         """
@@ -217,9 +243,10 @@ class Stream(StreamOrTable["Stream"]):
         """
         Add the columns of a table's row, or of another stream's records, with the same key.
 
-        A table is joined as it is at the record's place in the order of time. A table with history (`app.table(versioned=…)`) is joined
-        as it was at the record's event time. With `grace` records wait for late changes of such a table, until stream time is so far past
-        them, and are then joined in the order of their times; a record that comes later than that is joined at once.
+        A record is joined with the row that the table has at the record's place in the order of time. With a table with history
+        (`app.table(versioned=…)`) it is joined with the row that was valid at the record's event time. With `grace` records wait for late
+        changes of such a table, until stream time is `grace` past them, and are then joined in the order of their times; a record that is
+        older than that when it is read is joined at once.
 
         `on` names the columns to look up by: one name, a list, or {stream column: table column}. They must be the table's whole key,
         `window_start` and `window_end` among it if the table has windows; these are found until they are as old as its
@@ -245,8 +272,9 @@ class Stream(StreamOrTable["Stream"]):
             return self._step(StreamStreamJoin(self.node, right, window, how, pairs, suffix, name=name, at=user_location()))
         if within is not None:
             raise TopologyError(
-                f"a stream meets a {words(right.relation)} as it is at each record's place in the order, and found within=; "
-                "expected no within=, or a stream",
+                f"a stream is joined with a {words(right.relation)} as it is at each record's place in the order, but within= was given, "
+                "which is for two streams; "
+                "expected a join without within=, or with a stream",
                 user_location(),
             )
         grace_ms = None if grace is None else length_ms(grace, "grace of the join")
@@ -256,7 +284,7 @@ class Stream(StreamOrTable["Stream"]):
         """
         Give the records of this stream and of others as one stream, each at its own place in the order of time.
 
-        All must have the same columns, types and key. A record that comes by two ways is there twice.
+        All must have the same columns, types and key. If a record is in two of the streams, the result has it twice.
 
             web.merge(app, partners).to("orders")
         """
@@ -282,10 +310,10 @@ class Stream(StreamOrTable["Stream"]):
 
     def repartition(self, partitions: int | None = None, *, name: str | None = None) -> Stream:
         """
-        Move the records by their key, so that what follows runs where each key has its place, in as many tasks as there are.
+        Distribute the records over all tasks by their key, so that the steps behind it run in the task of each key.
 
-        Grouping, joins and `to_table` do this by themselves where it is needed. Records with a null key are dropped, and counted, unless a
-        left or outer join follows, which takes them. New topics behind it have `partitions`, unless `to` says otherwise.
+        Grouping, joins and `to_table` do this without being asked if it is needed. Records with a null key are dropped, and counted, unless
+        a left or outer join follows, which keeps them. New topics behind it have `partitions`, unless `to` says otherwise.
         """
         return self._step(RepartitionNode(self.node, partitions, name=name, at=user_location()))
 
@@ -293,11 +321,11 @@ class Stream(StreamOrTable["Stream"]):
         self, *columns: str | Sequence[str], within: Duration | None = None, grace: Duration = "0 s", name: str | None = None
     ) -> Stream:
         """
-        Drop records that are the same in some columns as one before, and whose event times are at most `within` apart from it.
+        Drop a record that equals an earlier one in some columns, if their event times are at most `within` apart.
 
-        Without columns all of them are compared. What comes later than `within` and `grace` behind stream time is dropped, too, since it
-        is not known any more whether it is a duplicate. Both are counted (metrics `duplicate`, `late`). Deletions pass, and so do records
-        whose compared columns are all null. Lengths are timedelta or text. TopologyError if a column does not exist, or cannot be in a key.
+        Without columns all of them are compared. A record that is older than stream time by more than `within` and `grace` is dropped, too,
+        since it is not known any more whether it is a duplicate. Both are counted (metrics `duplicate`, `late`). Deletions are passed on,
+        and so are records whose compared columns are all null. Lengths are timedelta or text. TopologyError if a column does not exist, or cannot be in a key.
 
             orders.drop_duplicates("order_id", within="1 hour")
         """
@@ -313,7 +341,7 @@ class Stream(StreamOrTable["Stream"]):
         return self._step(DistinctNode(self.node, names, within_ms, grace_ms, name=name, at=user_location()))
 
     def distinct(self, *, within: Duration | None = None, grace: Duration = "0 s", name: str | None = None) -> Stream:
-        """Drop records that are the same in all columns as one before; as `drop_duplicates` without columns."""
+        """Drop a record that equals an earlier one in all columns; the same as `drop_duplicates` without columns."""
         return self.drop_duplicates(within=within, grace=grace, name=name)
 
     def to_table(self, store: str | None = None, *, versioned: Duration | None = None, name: str | None = None) -> Table:
@@ -340,15 +368,15 @@ class Stream(StreamOrTable["Stream"]):
         on_error: OnError | None = None,
     ) -> Processed:
         """
-        Give each record to a processor, which keeps stores, schedules calls, and forwards what it likes.
+        Give each record to a processor, which keeps stores, schedules calls, and forwards rows.
 
         `processor` is a class with `process(record)`, and perhaps `init(context)` and `close()`; a factory of such objects; or a function
-        of (record, context). There is an object for each key group, and a new one in each epoch, so what must last stands in a store.
+        of (record, context). There is an object for each key group, and a new one in each epoch, so keep in a store what must last.
         It must be deterministic: after a fault it runs again.
 
-        `schema` declares the columns that `context.forward` takes; without it nothing is forwarded. `key` names the key columns, as
+        `schema` declares the columns of the rows that `context.forward` forwards; without it no row can be forwarded. `key` names the key columns, as
         in `map`. `stores` are definitions, or names of stores that `Topology.add_store` declared; a store belongs to one processor.
-        With `by="batch"` it takes a pyarrow.RecordBatch of the key group's records instead. Tombstones come too: `record.deleted`.
+        With `by="batch"` it is given a pyarrow.RecordBatch of the key group's records instead. It is given tombstones too: `record.deleted`.
 
             app.add_store(sk.key_value_store("seen", key="id string", value="times int"))
             orders.process(Deduplicate, "amount int", stores=["seen"]).to("distinct_orders")
@@ -365,7 +393,7 @@ class Stream(StreamOrTable["Stream"]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> Processed:
-        """As `process`, of a processor that cannot change the key: `schema` declares value columns, and what follows needs no exchange."""
+        """As `process`, but the processor cannot change the key: `schema` declares value columns, and the steps behind it need no exchange."""
         return self.topology._processed(self, processor, schema, None, stores, "process_values", by, name, on_error)
 
     def group_by(self, *columns: Column | str, **named: Column | str) -> Grouped:
@@ -390,7 +418,7 @@ class Stream(StreamOrTable["Stream"]):
         Call a Python function with each record, as a dict of its columns, and pass the records on as they are.
 
         The dict of a tombstone has `_deleted`, which is true, and None for its values.
-        It is for looking: it runs where the records are, which on Spark is a worker's process, and again where a task is run again.
+        Use it only to look at records: it runs where they are, which on Spark is a worker's process, and runs again if a task runs again.
         """
         effect = arguments.effect(function, "peek")
         node = PeekNode(self.node, effect, name=name, at=user_location())
@@ -403,7 +431,8 @@ class Stream(StreamOrTable["Stream"]):
         """
         Call a Python function with each record, as a dict of its columns, and end the stream; tombstones as in `peek`.
 
-        Records of one key come in their order. After a fault a record may come again: what the function does elsewhere is at least once.
+        It is called for the records of one key in their order. After a fault it may be called again for a record: what it does elsewhere
+        happens at least once.
         """
         effect = arguments.effect(function, "foreach")
         node = ForeachNode(self.node, effect, name=name, at=user_location())
@@ -413,7 +442,7 @@ class Stream(StreamOrTable["Stream"]):
         """
         Print each record as a line of JSON, after its label if there is one, where it is processed; on Spark that is a worker's output.
 
-        What JSON has not is a text: moments in ISO 8601, decimals, NaN and infinities by their names, bytes in base 64.
+        Values that JSON does not have are texts: times in ISO 8601, decimals, NaN and infinities by their names, bytes in base 64.
         """
         self.topology._add_sink(ForeachNode(self.node, arguments.printing(label), at=user_location()))
 
@@ -425,6 +454,8 @@ class Stream(StreamOrTable["Stream"]):
         value_schema: Schemas | None = None,
         key_format: str | None = None,
         format_settings: Mapping[str, Any] | None = None,
+        timestamp: str | None = None,
+        timestamp_format: str | None = None,
         partitions: int | None = None,
         name: str | None = None,
     ) -> None:
@@ -439,12 +470,13 @@ class Stream(StreamOrTable["Stream"]):
         With a `value_format` (`json`, `avro`, `protobuf`, `csv`, `string`, `bytes`) the topic is one of bytes in that format, as
         `log.create_topic(…, format=)` makes it, and `app.stream(…, value_format=)` reads it. Values have all columns, or those that
         `value_schema` names; keys are written by `key_format`: as text, of several columns as JSON. `format_settings` may name a registry.
-        What a topic that exists says of its schema holds, if nothing is said here; TopologyError if it has another format or schema.
+        If no schema is given here, the schema of an existing topic is used; TopologyError if the topic has another format or schema.
+        With `timestamp`, the name of a column, records are written under the time in it; `timestamp_format` is as in `app.stream`.
 
             totals.to("totals", value_format="avro")
 
-        In place of a name, `sk.kafka(…)`, `sk.postgres(…)`, `sk.delta(…)` and their like write a foreign system: a connector, which
-        `sk.run` starts, takes the rows there from a topic.
+        In place of a name, `sk.kafka(…)`, `sk.postgres(…)`, `sk.delta(…)` and similar ones write to a foreign system: the rows are written
+        to a topic, and a connector, which `sk.run` starts, moves them from there.
         """
         if callable(topic):
             raise TopologyError(
@@ -452,7 +484,9 @@ class Stream(StreamOrTable["Stream"]):
                 'split().branch(condition, "name").default("rest"), and to("topic") of each branch',
                 user_location(),
             )
-        encoding = arguments.encoding(value_format, value_schema, key_format, format_settings, str(topic))
+        encoding = arguments.encoding(
+            value_format, value_schema, key_format, format_settings, str(topic), timestamp, timestamp_format
+        )
         if isinstance(topic, Endpoint):
             _check_no_encoding(topic, encoding)
             self.topology._connect(topic.written())

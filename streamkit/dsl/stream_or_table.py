@@ -29,8 +29,8 @@ class StreamOrTable(ForeignNames, Generic[Handle]):
     """
     A stream of records, or a table, with the verbs that look at one row at a time; each returns a new handle and changes nothing.
 
-    `on_error=` says what becomes of a record that makes the step fail: "fail" ends the run, "skip" leaves the record out and counts it,
-    `sk.dead_letter("topic")` also sends it to a topic; without it the topology says. A table keeps the row that it had.
+    `on_error=` says what happens if a record makes the step fail: "fail" ends the run, "skip" leaves the record out and counts it,
+    `sk.dead_letter("topic")` also sends it to a topic; without it the `on_error` of the topology applies. A table keeps its former row.
     """
 
     node: Node
@@ -50,7 +50,7 @@ class StreamOrTable(ForeignNames, Generic[Handle]):
             flights.filter("dep_delay > 15")
             flights.filter(lambda flight: flight["dep_delay"] is not None and flight["dep_delay"] > 15)
 
-        A Python function is called with a dict of all columns, and gives True, False or None; a column is much faster. A tombstone has
+        A Python function is called with a dict of all columns, and returns True, False or None; a column is much faster. A tombstone has
         None for its values.
         """
         return self._step(FilterNode(self.node, to_predicate(condition), name=name, at=user_location()), on_error)
@@ -62,7 +62,7 @@ class StreamOrTable(ForeignNames, Generic[Handle]):
 
     def select(self, *columns: Column | str, on_error: OnError | Column | None = None, **named: Column | str) -> Handle:
         """
-        Keep these columns, in this order; key columns that are not among them stay, and come first.
+        Keep these columns, in this order; key columns that are not among them stay, in front of the others.
 
         "*" stands for all columns, "station.*" for the fields of a struct. A column computed under the name of a key column re-keys a stream,
         and is an error of a table.
@@ -94,12 +94,12 @@ class StreamOrTable(ForeignNames, Generic[Handle]):
         on_error: OnError | None = None,
     ) -> Handle:
         """
-        Replace the value columns by what a Python function gives of each row; the key columns stay.
+        Replace the value columns by those that a Python function returns for each row; the key columns stay.
 
-        `function` takes a dict of all columns and returns one of the columns that `schema` declares ("total double, note string"); what
-        it leaves out is null, and None deletes the row. The key columns may be in it as they were.
-        With `by="batch"` it takes and returns a pyarrow.RecordBatch (or
-        Table) of the same length. It must be deterministic, and its result must depend on the row alone: after a fault it runs again.
+        `function` is called with a dict of all columns, and returns a dict of the columns that `schema` declares ("total double, note string"). A
+        column that it leaves out is null, and None deletes the row. The returned dict may have the key columns, unchanged. With `by="batch"` it is
+        called with a pyarrow.RecordBatch, and returns a RecordBatch (or Table) of the same length. It must be deterministic, and its result must
+        depend on the row alone: after a fault it runs again.
 
             flights.map_values(lambda row: {"speed": row["distance"] / row["air_time"]}, schema="speed double")
         """

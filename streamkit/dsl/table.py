@@ -40,7 +40,7 @@ class Table(StreamOrTable["Table"]):
         name: str | None = None,
     ) -> Table:
         """
-        Give the table of the rows of both tables that belong together, side by side; a change of either side changes it.
+        Join each row of this table with a row of the other one, as a new table; a change of either table changes it.
 
         `on` names the columns: one name, a list, or {column of this table: column of the other}; without it the keys are joined as
         they are. On the other table's side it is the whole key. On this side it is the key too, or a foreign key: other columns,
@@ -49,9 +49,9 @@ class Table(StreamOrTable["Table"]):
         have is an error unless `suffix` is given, which is appended to the other table's. `store` makes the result queryable under
         that name.
 
-        The event time of a change is the greater of its own and that of the row it meets. Who looks the row up later finds it with the
-        greatest time of the rows that it is made of then: a row that lost its partner does not keep the time of that loss, except in a
-        `store` (the rules are Kafka Streams').
+        The event time of a change is the greater of its own and that of the row that it is joined with. A later look-up finds the row with
+        the greatest time of the rows that it is made of by then: a row that lost its partner does not keep the time of that loss, except
+        in a `store`. These are the rules of Kafka Streams.
 
             customers.join(levels, how="left").to("customers_with_levels")
             orders.join(customers, on={"customer": "id"}).to("orders_with_customers")
@@ -62,7 +62,7 @@ class Table(StreamOrTable["Table"]):
 
     def group_by(self, *columns: Column | str, **named: Column | str) -> GroupedTable:
         """
-        Group the rows by the value of columns, to be aggregated: a row that changes is taken from its old group and added to its new one.
+        Group the rows by the value of columns, to be aggregated: a row that changes is subtracted from its old group and added to its new one.
 
         Columns are names, named expressions (`.alias`), or name=expression. Rows for which all of them are null are in no group,
         and counted.
@@ -104,15 +104,15 @@ class Table(StreamOrTable["Table"]):
 
     def suppress(self, until: Until, *, max_rows: int | None = None, when_full: str = "emit", name: str | None = None) -> Table:
         """
-        Hold back updates, and give a table of what comes when the wait ends: the newest row of each key.
+        Hold back the updates of each key, and pass on only the newest one when the wait ends; the result is a table.
 
         With `until=sk.time_limit("5 minutes")` each key waits from its first update on, in stream time; later ones do not make it
         wait longer. With `until=sk.window_closes()` each window gives its final result once, and deletions are dropped; the table must
-        be an aggregation with windows, with only stateless steps behind it, or `app.table(topic, windowed=…)`. There a change that comes
-        after its window has closed comes at once.
+        be an aggregation with windows, with only stateless steps behind it, or `app.table(topic, windowed=…)`. In the latter
+        a change is passed on at once if its window has closed before.
 
-        `max_rows` bounds how many rows each key group holds back. Beyond it `when_full` decides: "emit" gives the rows that wait longest
-        at once, under a time limit only; "stop" ends the application with a SuppressionFullError.
+        `max_rows` bounds how many rows each key group holds back. Beyond it `when_full` decides: "emit" passes on the rows that have waited
+        longest, under a time limit only; "stop" ends the application with a SuppressionFullError.
 
             counts.suppress(until=sk.time_limit("5 minutes")).to("counts_every_5_minutes")
         """
@@ -130,8 +130,8 @@ class Table(StreamOrTable["Table"]):
         is_bounded = max_rows is not None
         if is_bounded != (when_full == "stop"):
             raise TopologyError(
-                f"suppress(until=window_closes()) was given max_rows={max_rows} and when_full={when_full!r}; expected both or none: "
-                "max_rows= with when_full='stop', since a final result cannot come before its window closes",
+                f"suppress(until=sk.window_closes()) was given max_rows={max_rows} and when_full={when_full!r}; expected both or none: "
+                "max_rows= with when_full='stop', since no final result can be given before its window closes",
                 at,
             )
         if self.node.traits.reads_windows and (window := self.node.traits.window) is not None:
@@ -139,8 +139,8 @@ class Table(StreamOrTable["Table"]):
             return Table(read, self.topology)
         if self.node.traits.final_delay is None:
             raise TopologyError(
-                f"suppress(until=sk.window_closes()) needs windows that close: {windows_missing(self.node)}; or expected "
-                'until=sk.time_limit("5 minutes"), which any table takes',
+                f"suppress(until=sk.window_closes()) needs windows that close: {windows_missing(self.node)}; expected such windows, or "
+                'until=sk.time_limit("5 minutes"), which works for any table',
                 at,
             )
         final = EmitNode(self.node, "final", at=at)
@@ -157,6 +157,8 @@ class Table(StreamOrTable["Table"]):
         value_schema: Schemas | None = None,
         key_format: str | None = None,
         format_settings: Mapping[str, Any] | None = None,
+        timestamp: str | None = None,
+        timestamp_format: str | None = None,
         partitions: int | None = None,
         name: str | None = None,
     ) -> None:
@@ -167,6 +169,8 @@ class Table(StreamOrTable["Table"]):
             value_schema=value_schema,
             key_format=key_format,
             format_settings=format_settings,
+            timestamp=timestamp,
+            timestamp_format=timestamp_format,
             partitions=partitions,
             name=name,
         )
@@ -177,7 +181,7 @@ class Table(StreamOrTable["Table"]):
 
 @dataclass(frozen=True, repr=False)
 class GlobalTable(StreamOrTable["GlobalTable"]):
-    """A table that every task has whole; a stream joins it by any columns, and its records do not move."""
+    """A table of which every task has all rows; a stream can be joined with it by any columns, without an exchange."""
 
     def _step(self, node: Node, on_error: OnError | None = None) -> GlobalTable:
         if on_error not in (None, FAIL):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from streamkit.dsl import arguments
@@ -15,8 +17,11 @@ from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import declare_format
-from streamkit.formats.format import WITH_REGISTRY, Schemas
+from streamkit.formats.format import Schemas
+from streamkit.log.topic.settings import SettingValue
+from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import REBUILDING_END, check_name
+from streamkit.plan.added_topics import AS_THE_LOG_SAYS
 from streamkit.plan.connection import Connection
 from streamkit.plan.decoding import Decoding, declared_decoding
 from streamkit.plan.describe import describe
@@ -54,12 +59,12 @@ class Topology(ForeignNames):
         app = Topology("flight-delays")
         app.stream("flights").filter("dep_delay > 15").to("late_flights")
 
-    `time_zone` is a region such as "Europe/Berlin", or an offset such as "+02:00": what `hour`, `date_trunc`, casts between timestamps and
-    texts or dates, and all else that depends on a zone go by. Timestamps stay moments; windows stay aligned to UTC, unless they have a
-    `time_zone` of their own.
+    `time_zone` is a region such as "Europe/Berlin", or an offset such as "+02:00". `hour`, `date_trunc`, casts between timestamps and texts or
+    dates, and all other functions that depend on a zone use it. It does not change timestamps, and windows are aligned to UTC, unless they
+    have a `time_zone` of their own.
     TopologyError if there is no such zone.
 
-    `on_error` says what becomes of a record that makes a step fail, unless the step says so itself: "fail" ends the run,
+    `on_error` says what happens if a record makes a step fail, unless the step has its own `on_error`: "fail" ends the run,
     "skip" leaves the record out and counts it, `sk.dead_letter("topic")` also writes it to a topic.
     """
 
@@ -75,6 +80,7 @@ class Topology(ForeignNames):
         self._connections: dict[str, Connection] = {}
         self._dropped: dict[str, Location | None] = {}
         self._unlogged: dict[str, Location | None] = {}
+        self._topics: dict[str, Topic] = {}
 
     def stream(
         self,
@@ -87,37 +93,40 @@ class Topology(ForeignNames):
         key_format: str = "string",
         format_settings: Mapping[str, Any] | None = None,
         timestamp: str | None = None,
+        timestamp_format: str | None = None,
         max_jump: Duration | None = None,
         name: str | None = None,
     ) -> Stream:
         """
         Read a topic as a stream of records, keyed by the topic's key columns; of a list of topics, their records as one stream.
 
-        Topics of a list must have the same columns, types and key: it is `merge` of a stream of each, which goes by the `name`.
+        Topics of a list must have the same columns, types and key: the result is the `merge` of a stream of each, and `name` is the name of the merge.
 
-        `schema` ("user string, amount double") and `key` say what the topic holds where the topology is compiled without a log; with
-        one they must agree with the topic.
+        `schema` ("user string, amount double") and `key` declare the topic's columns and key. Without a log they are needed to compile the
+        topology; with a log they must agree with the topic.
 
         `timestamp` names the column that has the event time of the records: a timestamp, or a bigint of milliseconds since 1970. It may be a
-        field of a struct ("payload.at"), and a column that `value_format` reads. Without it the event time is that under which the records
-        were written. A record without such a time is one that makes the step fail (`on_error`).
+        field of a struct ("payload.at"), and a column that `value_format` reads. Without it the event time is the one with which the
+        record was written. A record without such a time makes the step fail (`on_error`). Of a column of texts `timestamp_format` is the
+        pattern, such as "yyyy-MM-dd HH:mm:ss", in UTC unless it has a zone.
 
             app.stream("clicks", value_format="json", schema="user string, at bigint", key="user", timestamp="at")
 
-        `max_jump`, a length of time such as "1 day", bounds jumps of stream time: a record whose event time is further ahead of what its
-        partition had reached goes on as any other, but moves no time. So one record from the year 2100 does not close all windows.
+        `max_jump`, a length of time such as "1 day", bounds jumps of stream time. If a record's event time is further ahead of the time that its
+        partition had reached, it is processed as any other record, but does not move stream time. So one record from the year 2100 does
+        not close all windows.
         Such records are counted (metric `ahead`).
 
         With a `value_format` (`json`, `avro`, `protobuf`, `csv`, `string`, `bytes`) the topic's bytes are read as columns. These are
         those of `schema`, else of `value_schema`: an Avro or JSON schema, the text of a .proto file, the columns of CSV. `format_settings`
-        may name a registry (`schema.registry.url`), whose newest schema says them unless something else does. `key` names the columns
+        may name a registry (`schema.registry.url`), whose newest schema gives the columns if neither is given. `key` names the columns
         of the key, which are read from the key's bytes by `key_format`: one column `key` of text unless given.
-        A record that does not decode is one that makes the step fail (`on_error`).
+        A record that does not decode makes the step fail (`on_error`).
 
             app.stream("orders", value_format="json", schema="user string, amount double", key="user")
 
-        In place of a topic's name, `sk.kafka(…)`, `sk.postgres(…)`, `sk.files(…)` and their like read a foreign system: a connector, which
-        `sk.run` starts, brings its rows into a topic. `schema` and `key` are then those of the topic if it is created, unless it is
+        In place of a topic's name, `sk.kafka(…)`, `sk.postgres(…)`, `sk.files(…)` and similar ones read a foreign system: a connector, which
+        `sk.run` starts, writes its rows into a topic. `schema` and `key` are then those of the topic if it is created, unless it is
         one of bytes that `value_format` reads.
         """
         jump_ms = None if max_jump is None else length_ms(max_jump, "max_jump of a stream")
@@ -134,6 +143,7 @@ class Topology(ForeignNames):
                 at=user_location(),
                 decoding=decoding,
                 timestamp=arguments.timestamp_column(timestamp),
+                timestamp_format=timestamp_format,
             )
             for one in topics
         )
@@ -150,6 +160,7 @@ class Topology(ForeignNames):
         key_format: str = "string",
         format_settings: Mapping[str, Any] | None = None,
         timestamp: str | None = None,
+        timestamp_format: str | None = None,
         bootstrap: bool = False,
         store: str | None = None,
         versioned: Duration | None = None,
@@ -159,14 +170,14 @@ class Topology(ForeignNames):
         """
         Read a topic as a table: the newest row per key, deleted by a tombstone; records with a null key are dropped.
 
-        With `bootstrap`, what the topic holds when the application's first epoch begins is read before any stream, whatever the times of its
-        records. So streams meet the whole table from the first record on. `store` makes the table queryable under that name.
-        `schema`, `key`, `timestamp` and the formats are as in `stream`.
+        With `bootstrap`, the records that the topic has when the application's first epoch begins are read before any stream, whatever their
+        times. So streams are joined with the whole table from their first record on. `store` makes the table queryable under that name.
+        `schema`, `key`, `timestamp`, `timestamp_format` and the formats are as in `stream`.
 
-        With `versioned`, a length of time such as "1 day", the row of the largest event time is the newest, and the table remembers for so
-        long which rows it had. A stream that joins it meets the row that was valid at the record's event time. A record that is older than
-        its key's row becomes part of the history: joins of tables and groups do not see it. One that is older than the
-        history is dropped, and counted.
+        With `versioned`, a length of time such as "1 day", the row with the largest event time is the newest, and the table remembers the rows that
+        it had in this time. If a stream is joined with it, a record finds the row that was valid at the record's event time. A record that is older
+        than its key's row becomes part of the history: joins of tables and groups do not see it. One that is older than the history is dropped, and
+        counted.
 
             rates = app.table("rates", versioned="1 day")
             payments.join(rates, on="currency", grace="10 minutes")
@@ -193,6 +204,7 @@ class Topology(ForeignNames):
             at=user_location(),
             decoding=decoding,
             timestamp=arguments.timestamp_column(timestamp),
+            timestamp_format=timestamp_format,
         )
         return self._table(node, store)
 
@@ -208,16 +220,33 @@ class Topology(ForeignNames):
         format_settings: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> GlobalTable:
-        """Read a topic whole, as a table that every task has; `schema`, `key` and the formats are as in `stream`."""
+        """Read a topic as a table of which every task has all rows; `schema`, `key` and the formats are as in `stream`."""
         decoding = _decoding(value_format, value_schema, key_format, format_settings, schema, key)
         node = GlobalTableSource(
             self._read(topic, schema, key, decoding), _schema(schema), _key(key), name=name, at=user_location(), decoding=decoding
         )
         return GlobalTable(node, self)
 
+    def sql(self, text: str, /, **sources: Stream | Table | GlobalTable) -> Stream | Table:
+        """
+        Give the stream or table that a query in SQL stands for; its sources are handles, by the names that the query has for them.
+
+        The query is written as in `streamkit sql` and in files, with Spark's functions, and makes the steps that the same has in Python. Columns
+        of a source that declares its own (`schema=`, or a table that is made here) may stand without it; other sources of a join need
+        theirs written with them, as in `c.url`. A query with GROUP BY makes a table, and so does one over a table; with EMIT FINAL it is the
+        stream of final results. TopologyError names the place in the text.
+
+            visits = app.sql("SELECT c.url, u.name FROM clicks c JOIN users u ON c.user = u.id", clicks=clicks, users=users)
+            app.sql("SELECT name, COUNT(*) AS visits FROM visits GROUP BY name", visits=visits).to("visits_per_user")
+        """
+        given: Stream | Table = import_module("streamkit.sql.lowering.given_query").given_query(
+            self, text, sources, user_location()
+        )  # a layer above
+        return given
+
     def add_store(self, store: StoreDefinition) -> StoreDefinition:
         """
-        Declare a store for a processor, which names it in `stores=`; `sk.key_value_store` and its like make one.
+        Declare a store for a processor, which names it in `stores=`; `sk.key_value_store` and similar functions make one.
 
         Returns the store. TopologyError if there is another one of that name.
         """
@@ -228,12 +257,47 @@ class Topology(ForeignNames):
             raise TopologyError(f"there is a store {store.name!r} already; expected another name", user_location())
         return store
 
+    def add_topic(
+        self,
+        name: str,
+        schema: str | Schema | None = None,
+        key: str | Iterable[str] | None = None,
+        *,
+        timestamp: str | None = None,
+        partitions: int | None = None,
+        config: Mapping[str, SettingValue] | None = None,
+        format: str | None = None,
+        format_schema: Schemas | None = None,
+        format_settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """
+        Let a start create a topic that the topology reads or writes, unless it exists.
+
+        The arguments are those of `log.create_topic`. A topic that exists stays as it is; what is read or written must fit it.
+        TopologyError if the topology adds a topic of that name which is declared in another way.
+
+            app.add_topic("orders", "id int, amount double", key="id", partitions=8)
+            app.stream("orders").filter("amount > 100").to("large_orders")
+        """
+        is_opaque = format is not None or format_schema is not None or format_settings is not None
+        opaque = declare_format(format, format_schema, format_settings) if is_opaque else None
+        topic = declare_topic(name, schema, _key(key), timestamp, partitions or 1, config, format=opaque)
+        topic = topic if partitions is not None else replace(topic, partitions=AS_THE_LOG_SAYS)
+        known = self._topics.setdefault(name, topic)
+        if known != topic:
+            raise TopologyError(f"the topology adds the topic {name!r} already, as {known}; found {topic}", user_location())
+
+    @property
+    def added_topics(self) -> tuple[Topic, ...]:
+        """The topics that a start creates unless they exist."""
+        return tuple(self._topics.values())
+
     def drop_store(self, *names: str) -> None:
         """
         Let the next start delete stores that this topology had before and has no more, with their changelogs.
 
-        Without it a start refuses to leave state behind, since it may be a store whose name has changed. What is dropped cannot be
-        brought back; once it is gone the line does nothing.
+        Without it a start refuses to leave a store behind, since only its name may have changed. A store that was dropped cannot be
+        brought back; afterwards the line does nothing.
 
             app.drop_store("hourly")
         """
@@ -250,18 +314,18 @@ class Topology(ForeignNames):
         for name in kept:
             if name in self._dropped:
                 raise TopologyError(
-                    f"drop_store({name!r}) would delete a store that the topology has; expected the name of one that it has no more",
+                    f"drop_store({name!r}) names a store that the topology still has; expected the name of a store that it has no more",
                     self._dropped[name],
                 )
 
     def disable_logging(self, *names: str) -> None:
         """
-        Keep no log of these stores: of their changes only the newest are kept, for minutes, and not as long as their rows.
+        Keep no log of these stores: only their newest changes are kept, for minutes, and not as long as their rows.
 
-        That saves room, and compaction. A restart, and a process that dies, lose nothing as long as the folder of the stores is there.
-        A task that finds no copy, or one that is too old, begins with empty stores: on another host, after the loss of a disk, with another
-        number of tasks. A warning says so, and the metric `lost` counts it. `explain` says of each store what such a move costs.
-        All stores of a step go together, but those of a processor, which are named one by one.
+        That saves disk space, and the work of compaction. A restart and a `kill -9` lose nothing as long as the folder of the stores is
+        there. If a task finds no stores, or stores that are too old, it begins with empty ones: on another host, after the loss of a disk,
+        with another number of tasks. A warning says so, and the metric `lost` counts it. `explain` says for each store what such a move
+        costs. If one store of a step is named, this applies to all of them; stores of a processor are named one by one.
 
             app.disable_logging("seen")
         """
@@ -347,7 +411,7 @@ class Topology(ForeignNames):
     def _compared(self) -> tuple[object, ...]:
         """What equal topologies have in common."""
         stores = (self._stores, self.dropped_stores, self._unlogged.keys())
-        return (self.name, self.time_zone, self.on_error, self._sinks, self._connections, *stores)
+        return (self.name, self.time_zone, self.on_error, self._sinks, self._connections, self._topics, *stores)
 
     __hash__ = None  # type: ignore[assignment]  # it grows while it is declared
 
@@ -401,8 +465,8 @@ class Topology(ForeignNames):
         call, at = self._effects.setdefault(node, (user_call(), node.at))
         if call != user_call():
             raise TopologyError(
-                f"this stream has the step {node.text()!r} already, declared at {at}, and equal steps are one: each record would take it once; "
-                "expected one of the two, or name=… of this one, which makes it a step of its own",
+                f"this stream has the step {node.text()!r} already, declared at {at}; two equal steps are one step, which would get each record only once; "
+                "expected only one of the two, or name=… for this one, which makes it another step",
                 node.at,
             )
 
@@ -439,7 +503,7 @@ class Topology(ForeignNames):
             return self.add_store(store)
         if store not in self._definitions:
             raise TopologyError(
-                f"there is no store {store!r}; expected add_store(…) before, of which there are {', '.join(self._definitions) or 'none'}",
+                f"there is no store {store!r}; expected add_store(…) before; the stores that were added are {', '.join(self._definitions) or 'none'}",
                 user_location(),
             )
         return self._definitions[store]
@@ -461,8 +525,8 @@ def _checked_name(name: str) -> str:
     at = user_location()
     if check_name(name, "topology", at).endswith(REBUILDING_END):
         raise TopologyError(
-            f"the topology name {name!r} cannot be used: an application that fills stores of {name.removesuffix(REBUILDING_END)!r} again is "
-            f"called so; expected one that does not end with {REBUILDING_END}",
+            f"the topology name {name!r} cannot be used: it is the name of the application that fills stores of "
+            f"{name.removesuffix(REBUILDING_END)!r} again; expected a name that does not end with {REBUILDING_END}",
             at,
         )
     return name
@@ -502,10 +566,9 @@ def _decoding(
     if value_format is None:
         if value_schema is not None or settings is not None or key_format != "string":
             raise TopologyError(
-                "value_schema=, key_format= and format_settings= stand without value_format=; expected it too", at
+                "value_schema=, key_format= and format_settings= were given without value_format=; expected value_format= too", at
             )
         return None
     value = declare_format(value_format, value_schema, settings, needs_schema=False)
-    has_registry = key_format in WITH_REGISTRY and value.has_registry
-    keys = declare_format(key_format, None, settings if has_registry else None, needs_schema=False)
+    keys = arguments.format_of_keys(key_format, value, settings)
     return declared_decoding(value, keys, _schema(schema), _key(key), at)

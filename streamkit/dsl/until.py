@@ -12,7 +12,7 @@ def time_limit(limit: dt.timedelta | str) -> TimeLimit:
     """
     Until stream time is `limit` past the first update that was held back: for `Table.suppress`.
 
-    The limit is a timedelta or text ("5 minutes"); ConfigError if it is not a length of time. With 0 nothing is held back.
+    The limit is a timedelta or text ("5 minutes"); ConfigError if it is not a length of time. With 0 no update is held back.
     """
     return TimeLimit(length_ms(limit, "time limit"))
 

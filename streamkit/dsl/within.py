@@ -14,10 +14,10 @@ def within(
     around: Duration | None = None, *, before: Duration | None = None, after: Duration | None = None, grace: Duration
 ) -> JoinWindow:
     """
-    Which records of two streams meet in a join: those whose event times are at most `around` apart.
+    Which records of two streams are joined: those whose event times are at most `around` apart.
 
-    With `before` and `after`, a record of the left stream at t meets those of the right one in [t - before, t + after], both ends
-    included; what is left out is 0. Either may be negative: `before="-5 seconds", after="1 minute"` are records 5 seconds to a
+    With `before` and `after`, a record of the left stream at t is joined with those of the right one in [t - before, t + after], both ends
+    included; the one that is left out is 0. Either may be negative: `before="-5 seconds", after="1 minute"` are records 5 seconds to a
     minute later. `grace` is how long past that a record without a partner waits for late ones, before a left or outer
     join gives its row with nulls. Lengths are timedelta or text. TopologyError if -before is more than after.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from streamkit.errors import Location
-from streamkit.names import HEADERS, TIMESTAMP
+from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP
 from streamkit.plan.expression import Expression, TypedAggregate, TypedExpression
 from streamkit.schema import Schema, SchemaColumn
 
@@ -14,6 +14,7 @@ RECORD_COLUMNS = (
     SchemaColumn(TIMESTAMP, "timestamp", False),
     SchemaColumn(HEADERS, "array<struct<key:string,value:binary>>", False),
 )
+PLACE_COLUMNS = (SchemaColumn(PARTITION, "int", False), SchemaColumn(OFFSET, "bigint", False))  # of records as they were read
 
 
 class Analyzer(Protocol):
@@ -24,8 +25,12 @@ class Analyzer(Protocol):
     Spark knows it but it has no translation to Arrow.
     """
 
-    def of_records(self) -> Analyzer:
-        """The analyzer for rows of streams, whose expressions may read the record columns `_timestamp` and `_headers`, too."""
+    def of_records(self, have_places: bool = False) -> Analyzer:
+        """
+        The analyzer for rows of streams, whose expressions may read the record columns `_timestamp` and `_headers`, too.
+
+        Of rows that are records as they were read, which `have_places`, they may also read `_partition` and `_offset`.
+        """
         ...
 
     def project(

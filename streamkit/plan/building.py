@@ -54,8 +54,9 @@ class Building:
 
     def analyzer_of(self, rows: Node | str) -> Analyzer:
         """The analyzer for expressions over rows of this kind, or of the node's; those of streams have record columns."""
-        relation = rows if isinstance(rows, str) else rows.relation
-        return self.analyzer.of_records() if relation == STREAM else self.analyzer
+        if isinstance(rows, str):
+            return self.analyzer.of_records() if rows == STREAM else self.analyzer
+        return self.analyzer.of_records(rows.traits.are_records) if rows.relation == STREAM else self.analyzer
 
     def lower(self, node: Node) -> Step:
         """The step that gives a node's rows, with all steps below it added, those of a chain one after the other."""

@@ -24,7 +24,7 @@ def with_dead_letters(plan: Plan) -> Plan:
             output = Output(policy.topic, SCHEMA, (), (), "delete", 1)
             if outputs.setdefault(policy.topic, output) != output:
                 raise TopologyError(
-                    f"the topic {policy.topic!r} takes a stream of the topology already; expected another topic for dead letters",
+                    f"the topic {policy.topic!r} is already written by a stream of the topology; expected another topic for dead letters",
                     step.at,
                 )
             steps += _way(step, list(outputs).index(policy.topic))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from streamkit.data_type import INTEGERS, element_of, entry_of, fields_of
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import Codec, defaults_in, schema_made_of
 from streamkit.formats.csv import check_csv_schema
-from streamkit.formats.format import USE_LATEST, Format
+from streamkit.formats.format import OF_KSQLDB, USE_LATEST, Format
 from streamkit.formats.written_types import why_unwritable
 from streamkit.schema import Schema
 
@@ -18,10 +18,16 @@ _OF_ONE = ("string", "bytes")
 
 @dataclass(frozen=True)
 class Encoding:
-    """The formats of values and keys; without one of keys a single column is text, and several are JSON."""
+    """
+    The formats of values and keys; without one of keys a single column is text, and several are JSON.
+
+    `timestamp` is the column that has the time of what is written, and `timestamp_format` the pattern of its texts.
+    """
 
     value: Format
     keys: Format | None = None
+    timestamp: str | None = field(default=None, kw_only=True)
+    timestamp_format: str | None = field(default=None, kw_only=True)
 
     def text(self) -> str:
         """What it writes, in a line."""
@@ -54,7 +60,7 @@ def encoded(encoding: Encoding, rows: Schema, key: tuple[str, ...], topic: str, 
     columns = rows.select(key)
     if keys.name in _OF_ONE and len(columns.names) > 1:
         raise TopologyError(
-            f"the key of what goes to {topic!r} has the columns {list(key)}, and a key of format {keys.name} is one value; expected "
+            f"the key of the rows for {topic!r} has the columns {list(key)}, and a key of format {keys.name} is one value; expected "
             'key_format="json", or another format of several columns',
             at,
         )
@@ -63,7 +69,7 @@ def encoded(encoding: Encoding, rows: Schema, key: tuple[str, ...], topic: str, 
         value = value_columns(encoding.value, rows, key)
         _check_one(f"values of {topic!r}", encoding.value, value, at)
         for one, written in ((encoding.value, value), (keys, columns)):
-            if one.name == "csv":
+            if one.name in ("csv", "delimited"):
                 check_csv_schema(written)
         format = with_schema(encoding.value, value)
     except SchemaError as error:
@@ -96,7 +102,7 @@ def with_key_schema(keys: Format, columns: Schema) -> Format:
 def with_schema(format: Format, columns: Schema) -> Format:
     """The format with the schema of these columns, if it needs one and nothing else says it."""
     is_said = format.schema is not None or format.setting(USE_LATEST) == "true"
-    is_free = format.name == "json" and not format.has_registry
+    is_free = format.name == "ksql_json" or (format.name == "json" and not format.has_registry)
     return format if is_said or is_free else replace(format, schema=schema_made_of(format.name, columns))
 
 
@@ -106,6 +112,8 @@ def value_columns(format: Format, rows: Schema, key: tuple[str, ...]) -> Schema:
 
     SchemaError if the format's schema has others, leaves out more than the key's, or has one in a type whose values it is never.
     """
+    if format.name in OF_KSQLDB:
+        return rows.select(name for name in rows.names if name not in key)
     if format.name in _OF_ONE:
         return rows.select(name for name in rows.names if name not in key) if len(rows.names) > 1 else rows
     if format.schema is None:
@@ -140,7 +148,7 @@ def _check_one(what: str, format: Format, columns: Schema, at: Location | None) 
         kind = "binary" if format.name == "bytes" else "text, or a number, a date, a time or a boolean"
         raise TopologyError(
             f"the {what} are written as {format.name}, which is one column of {kind} beside the key's; found {columns or 'none'}; expected "
-            'select() of the one in front, or a format of several, such as "json"',
+            'select() of that one column before, or a format of several columns, such as "json"',
             at,
         )
 

@@ -15,9 +15,9 @@ from streamkit.plan.decoding import DecodedSchema
 from streamkit.schema import Schema, SchemaColumn
 
 NO_COLUMNS = Schema(())
-MILLISECONDS, DAY = "bigint", "date"
+MILLISECONDS, DAY, TEXT = "bigint", "date", "string"
 TYPES = ("timestamp", "timestamp_ntz", MILLISECONDS, DAY)
-EXPECTED = "a timestamp, a bigint of milliseconds since 1970, a date, or a field 'struct.field' of such a type"
+EXPECTED = "a timestamp, a bigint of milliseconds since 1970, a date, a text with timestamp_format=, or a field 'struct.field' of such a type"
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class EventTime:
     """
     The column of a topic that has the event time of its records, and the fields of structs within it; `type` is one of `TYPES`.
 
+    Texts have the `pattern` that is behind them, as Java's DateTimeFormatter has it, in UTC unless it says a zone.
     Of a topic of bytes `column` is the one that is decoded from the topic's column `part` (key or value), by `format` and as `columns`.
     """
 
@@ -34,6 +35,7 @@ class EventTime:
     part: str = ""
     format: Format | None = None
     columns: Schema = NO_COLUMNS
+    pattern: str = ""
 
     @property
     def columns_read(self) -> tuple[str, ...]:
@@ -45,7 +47,13 @@ class EventTime:
 
 
 def event_time_of(
-    name: str, topic: str, schema: Schema, decoded: DecodedSchema | None, keys: Format | None, at: Location | None
+    name: str,
+    topic: str,
+    schema: Schema,
+    decoded: DecodedSchema | None,
+    keys: Format | None,
+    at: Location | None,
+    pattern: str | None = None,
 ) -> EventTime:
     """
     The event time that the column `name` of a topic says, or a field of a struct, such as "payload.at".
@@ -57,14 +65,17 @@ def event_time_of(
         for column in columns:
             if name == column.name or name.startswith(f"{column.name}."):
                 fields = tuple(name.removeprefix(column.name).split(".")[1:])
-                type = _type(name, topic, column, fields, at)
+                type = time_type(name, topic, column, fields, at, pattern)
                 format = keys if part == KEY else decoded.format if decoded is not None else None
-                return EventTime(column.name, fields, type, part, format, columns if part else NO_COLUMNS)
+                return EventTime(column.name, fields, type, part, format, columns if part else NO_COLUMNS, pattern or "")
     found = ", ".join(str(columns) for columns in parts.values() if len(columns))
     raise TopologyError(f"timestamp={name!r}: the topic {topic!r} has no such column; it has {found}; expected {EXPECTED}", at)
 
 
-def _type(name: str, topic: str, column: SchemaColumn, fields: Sequence[str], at: Location | None) -> str:
+def time_type(
+    name: str, topic: str, column: SchemaColumn, fields: Sequence[str], at: Location | None, pattern: str | None
+) -> str:
+    """The type of a column with event times, or of a field of it; TopologyError if it is none of these."""
     found = column.arrow.type
     for field in fields:
         if not pa.types.is_struct(found) or found.get_field_index(field) < 0:
@@ -73,6 +84,12 @@ def _type(name: str, topic: str, column: SchemaColumn, fields: Sequence[str], at
                 at,
             )
         found = found.field(field).type
-    if (type := from_arrow(found)) in TYPES:
+    type = from_arrow(found)
+    if pattern is not None and type != TEXT:
+        raise TopologyError(
+            f"timestamp={name!r} of {topic!r} is of type {type}, and timestamp_format={pattern!r} is for texts; expected no format",
+            at,
+        )
+    if type in TYPES or pattern is not None:
         return type
     raise TopologyError(f"timestamp={name!r} of {topic!r} is of type {type}; expected {EXPECTED}", at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import decimal
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import singledispatch
 
 from streamkit.plan.dotted_name import parts_of
@@ -27,6 +27,7 @@ INFIX = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "remainder": "%", "like": "LIKE", "rlike": "RLIKE", "ilike": "ILIKE",
     "integral_divide": "DIV",
 }  # fmt: skip
+OF_KSQL = "ksql_"  # what the names of ksqlDB's functions begin with in trees
 _WITH_NULLS = {"first", "last"}  # their second argument says whether nulls are skipped
 _NAMED = re.compile(r"(?is).*\S\s+as\s+(`[^`]+`|\w+)\s*")  # SQL text that names its result
 
@@ -79,7 +80,12 @@ def _(expression: Call) -> str:
 
 
 def call_text(function: str, arguments: list[str]) -> str:
-    """The text of a function or operator over the texts of its arguments; an argument that says the default is left out."""
+    """
+    The text of a function or operator over the texts of its arguments; an argument that says the default is left out.
+
+    Functions of ksqlDB stand there without the mark that tells them from Spark's.
+    """
+    function = function.removeprefix(OF_KSQL)
     if function in _WITH_NULLS and arguments[1:] == ["FALSE"]:
         arguments = arguments[:1]
     if function in INFIX and len(arguments) == 2:
@@ -94,7 +100,7 @@ def typed_text(expression: TypedExpression) -> str:
         return str(expression.value)
     if expression.name == "literal":
         return _typed_literal_text(expression)
-    if expression.name == "cast":
+    if expression.name in ("cast", f"{OF_KSQL}cast"):
         return f"CAST({typed_text(expression.arguments[0])} AS {expression.type.upper()})"
     arguments = [_grouped(typed_text(argument), argument.name) for argument in expression.arguments]
     if expression.name == "python":
@@ -139,6 +145,7 @@ def _inner_text(expression: Expression) -> str:
 
 
 def _grouped(text: str, function: str) -> str:
+    function = function.removeprefix(OF_KSQL)
     return f"({text})" if function in INFIX or (function in _SPECIAL and function not in _CLOSED) else text
 
 
@@ -161,8 +168,8 @@ def _case_text(arguments: list[str]) -> str:
     return f"CASE{branches}{otherwise} END"
 
 
-_CLOSED = frozenset(("when", "case", "get_item", "get_field"))
-_SPECIAL = {
+_CLOSED = frozenset(("when", "case", "cast", "get_item", "get_field"))
+_SPECIAL: dict[str, Callable[[list[str]], str]] = {
     "not": lambda a: f"NOT {a[0]}",
     "negate": lambda a: f"-{a[0]}",
     "isnull": lambda a: f"{a[0]} IS NULL",
@@ -173,6 +180,12 @@ _SPECIAL = {
     "in": lambda a: f"{a[0]} IN ({', '.join(_bare(value) for value in a[1:])})",
     "when": _case_text,
     "case": _case_text,
+    "cast": lambda a: f"CAST({_bare(a[0])} AS {a[1].strip(chr(39)).upper()})",
+    "null_on_failure": lambda a: a[0],
+    "null_inside": lambda a: a[0],
+    "present": lambda a: a[0],
+    "as_time": lambda a: a[0],
+    "retyped": lambda a: a[0],
 }
 
 

@@ -39,7 +39,7 @@ def _without_grace(window: Callable[..., object], lengths: tuple[Any, ...], name
     words = [_literal(length) for length in lengths[: len(places)]]
     words += [f"{name}={_literal(value)}" for name, value in {**named, "grace": grace}.items()]
     return (
-        f"{window.__name__}() was called without grace=, which says for how long past its end a window takes late records; "
+        f"{window.__name__}() was called without grace=, which says for how long past its end a window accepts late records; "
         f"expected {window.__name__}({', '.join(words)})"
     )
 
@@ -47,8 +47,8 @@ def _without_grace(window: Callable[..., object], lengths: tuple[Any, ...], name
 def _unknown(window: Callable[..., object], name: str) -> str:
     """The message about an argument that windows of this kind do not have."""
     if name == "time_zone":
-        return f"{window.__name__}() takes no time_zone=; expected tumbling(…, time_zone=…): windows of a zone's calendar stand side by side"
-    return f"{window.__name__}() takes no {name}=; expected {', '.join(inspect.signature(window).parameters)}"
+        return f"{window.__name__}() accepts no time_zone=; expected tumbling(…, time_zone=…): windows of a zone's calendar do not overlap"
+    return f"{window.__name__}() accepts no {name}=; expected {', '.join(inspect.signature(window).parameters)}"
 
 
 def _literal(value: Any) -> str:

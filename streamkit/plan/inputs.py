@@ -33,7 +33,8 @@ class TopicDescription(Protocol):
 class KnownTopics(Protocol):
     """What the compiler asks of a log."""
 
-    location: str
+    @property
+    def location(self) -> str: ...
 
     def topics(self, internal: bool = False) -> Sequence[str]:
         """The names of the topics; those that belong to applications only if asked for."""
@@ -110,7 +111,8 @@ def _event_time(source: SourceNode, found: Input) -> EventTime:
     assert source.timestamp is not None
     how = source.decoding
     columns = None if how is None else decoded(how, found, source.at)
-    return event_time_of(source.timestamp, source.topic, found.schema, columns, None if how is None else how.keys, source.at)
+    keys = None if how is None else how.keys
+    return event_time_of(source.timestamp, source.topic, found.schema, columns, keys, source.at, source.timestamp_format)
 
 
 def _described(source: SourceNode, topics: KnownTopics | None) -> tuple[Schema, tuple[str, ...]]:
@@ -119,7 +121,8 @@ def _described(source: SourceNode, topics: KnownTopics | None) -> tuple[Schema, 
     if topics is None:
         if source.schema is None:
             raise TopologyError(
-                f"what the topic {source.topic!r} holds is unknown without a log; expected a log, or schema= and key=", source.at
+                f"the columns of the topic {source.topic!r} are unknown without a log; expected a log, or schema= and key=",
+                source.at,
             )
         return source.schema, source.key or ()
     if source.topic not in topics.topics(internal=True):

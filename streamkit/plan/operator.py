@@ -10,11 +10,11 @@ its fields it answers for itself: how its inputs must be partitioned over the ta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from streamkit.names import TIMESTAMP
+from streamkit.names import OFFSET, PARTITION, TIMESTAMP
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.operator_traits import OperatorTraits
 
@@ -51,6 +51,14 @@ class FormerRows:
 
     store: str
     history_ms: int
+
+
+@dataclass(frozen=True)
+class RowStep:
+    """What becomes of a row of a table: it stays if the `condition` is true, and has the `columns` in place of its own; as it is without either."""
+
+    condition: TypedExpression | None = None
+    columns: tuple[tuple[str, TypedExpression], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,16 @@ class Operator:
     def stores(self) -> tuple[str, ...]:
         """The stores it keeps."""
         return ()
+
+    @property
+    def newest_rows(self) -> str | None:
+        """The store that has the rows of the table which it gives: the newest one of each key. None if no store has them."""
+        return None
+
+    @property
+    def row_step(self) -> RowStep | None:
+        """What it does to each row of a table; None if it does anything else."""
+        return None
 
     @property
     def window_columns(self) -> tuple[str, ...]:
@@ -303,11 +321,22 @@ def port_of(name: str) -> str:
 
 
 def referenced(expression: TypedExpression) -> set[str]:
-    """The columns an expression reads; the event time is none of them, since every row has it."""
+    """The columns an expression reads; the event time is none of them, since every row has it, nor is the place of a record."""
     if expression.name == "column":
-        return {str(expression.value)} - {TIMESTAMP}
+        return {str(expression.value)} - {TIMESTAMP, PARTITION, OFFSET}
     read = set().union(*(referenced(argument) for argument in expression.arguments))
     return read.difference(str(expression.value).split(",")) if expression.name == "lambda" else read
+
+
+def names_places(value: object) -> bool:
+    """Whether an expression, or one among the fields of a value, reads the partition or the offset of a record."""
+    if isinstance(value, TypedExpression) and value.name == "column":
+        return value.value in (PARTITION, OFFSET)
+    if isinstance(value, tuple):
+        return any(map(names_places, value))
+    if is_dataclass(value):
+        return any(names_places(getattr(value, one.name)) for one in fields(value))
+    return False
 
 
 def all_names(sets: Iterable[Iterable[str]]) -> Names:

@@ -53,6 +53,9 @@ class OperatorTraits:
     waits_for_record: bool = False
     """Whether its rows go on once the record that caused them is through with all else."""
 
+    reads_replaced: bool = True
+    """Whether it reads the stored rows that it replaces, so that it costs nothing to count them."""
+
     is_view: bool = False
     """Whether a table which it gives changes with those it takes."""
 

@@ -100,19 +100,19 @@ def _refusals(written: Schema, topic: Schema) -> Iterator[str]:
             continue
         its = topic[column.name]
         if its.type != column.type and not is_wider(its.arrow.type, column.arrow.type):
-            yield f"its column {column.name!r} is {its.type}, and {column.type} does not become that without loss"
+            yield f"its column {column.name!r} is {its.type}, and {column.type} cannot become that without loss"
         if column.nullable and not its.nullable:
             yield f"its column {column.name!r} is NOT NULL, and what is written may be null"
     for its in topic:
         if its.name not in written and not its.nullable:
-            yield f"its column {its.name!r} is NOT NULL, and nothing is written there"
+            yield f"its column {its.name!r} is NOT NULL, and the written rows do not have it"
 
 
 def _missing_time(output: Output, topic: TopicDescription) -> Iterator[str]:
     """A topic whose event times are in a column needs that column."""
     timestamp = getattr(topic, "timestamp", None)
     if timestamp is not None and timestamp not in output.schema:
-        yield f"its event time is the column {timestamp!r}, and nothing is written there"
+        yield f"its event time is the column {timestamp!r}, and the written rows do not have it"
 
 
 def _format(topic: TopicDescription) -> Format | None:

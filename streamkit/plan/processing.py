@@ -30,7 +30,7 @@ class RetimedError(RefusedCallError):
 
 
 class UnknownCallError(RefusedCallError, AttributeError):
-    """The context of a processor has no such name; an AttributeError too, so that `hasattr` and `getattr` work as ever."""
+    """The context of a processor has no such name; an AttributeError too, so that `hasattr` and `getattr` work as usual."""
 
 
 class ForeignCalls:
@@ -188,8 +188,8 @@ def declared_schedules(factory: Callable[[], Any], at: Location | None) -> tuple
         raise
     except Exception as error:
         raise TopologyError(
-            f"the processor could not be begun: {type(error).__name__}: {error}; it is begun once when it is declared, with empty "
-            "stores, to learn its schedules",
+            f"the processor could not be made: {type(error).__name__}: {error}; when it is declared, it is made once, and its init() is called "
+            "with empty stores, so that its schedules are known",
             at,
         ) from error
     finally:
@@ -201,6 +201,6 @@ def _required(function: Any, at: Location | None) -> int:
     """How many arguments a callable must be given."""
     taken = parameters(function)
     if taken is None:
-        raise TopologyError(f"it cannot be seen what {function!r} takes; {_EXPECTED}", at)
+        raise TopologyError(f"the arguments of {function!r} cannot be seen; {_EXPECTED}", at)
     named = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     return sum(one.default is Parameter.empty and one.kind not in named for one in taken)

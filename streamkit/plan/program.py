@@ -19,9 +19,10 @@ from typing import Any, TypeAlias
 from streamkit.config import check_key_groups
 from streamkit.errors import FormatVersionError
 from streamkit.formats.format import Format
+from streamkit.log.topic.topic import Topic
 from streamkit.names import HEADERS
 from streamkit.plan.event_time import EventTime
-from streamkit.plan.operator import KINDS, Operator, source_of
+from streamkit.plan.operator import KINDS, Operator, names_places, source_of
 from streamkit.plan.plain import from_plain, to_plain
 from streamkit.plan.python_function import renumbered
 from streamkit.schema import Schema
@@ -197,6 +198,7 @@ _NOTES = (
     "labels",
     "turns",
     "python",
+    "topics",
 )  # fields that say where a program comes from, and nothing of what it does
 _LATER = ("on_error", "dropped_stores", "unlogged")  # fields that a fingerprint has only if they say something
 
@@ -226,6 +228,7 @@ class Program:
     )  # by step; none if an earlier version compiled it
     python: str = field(default="", compare=False)  # the version that compiled the functions, which digests of them depend on
     turns: Mapping[str, Turn] = field(default_factory=dict, compare=False)  # by operator id
+    topics: tuple[Topic, ...] = field(default=(), compare=False)  # that a start creates unless they exist
 
     def __post_init__(self) -> None:
         check_key_groups(self.key_groups)
@@ -233,7 +236,8 @@ class Program:
     def to_json(self) -> dict[str, Any]:
         """The program as plain lists, dicts and scalars, ready for `json.dumps`."""
         plain: dict[str, Any] = to_plain(self)
-        return plain if self.unlogged else {name: value for name, value in plain.items() if name != "unlogged"}
+        empty = {name for name in ("unlogged", "topics") if not plain[name]}
+        return {name: value for name, value in plain.items() if name not in empty}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Program:
@@ -278,13 +282,13 @@ class Program:
     @cached_property
     def placed_inputs(self) -> frozenset[int]:
         """
-        The inputs whose rows leave the readers unfolded: folded rows need no place of their own.
+        The inputs whose rows leave the readers unfolded, or have expressions about their places: folded rows need no place of their own.
 
         Rows that a step takes together all have one, or none has.
         """
         taking = [self._takers(number) for number in range(len(self.inputs))]
-        sending = {operator.id for operator in self.operators_of(0) if operator.kind == "send"}
-        placed = {number for number, takers in enumerate(taking) if takers & sending}
+        asking = {operator.id for operator in self.operators_of(0) if operator.kind == "send" or names_places(operator)}
+        placed = {number for number, takers in enumerate(taking) if takers & asking}
         while more := {number for number, takers in enumerate(taking) if any(takers & taking[one] for one in placed)} - placed:
             placed |= more
         return frozenset(placed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from streamkit.names import HEADERS
@@ -18,7 +19,17 @@ def prune_columns(plan: Plan) -> Plan:
     Headers of records are such a column, too: they are read and moved only if an output or a processor behind can see them.
     A store keeps all columns of its table: what it holds must not depend on who reads it today.
     """
-    needed = _needed(plan)
+    return _with_columns(plan, _needed(plan))
+
+
+def keep_columns(plan: Plan) -> Plan:
+    """Keep all columns in every step, for whoever looks at rows on their way; headers are moved to where they are read, as ever."""
+    return _with_columns(
+        plan, {name: columns | frozenset(plan.step(name).schema.names) for name, columns in _needed(plan).items()}
+    )
+
+
+def _with_columns(plan: Plan, needed: Mapping[str, Names]) -> Plan:
     narrowed: dict[str, Step] = {}
     for step in plan.steps:
         for one in _narrowed(step, narrowed, needed[step.id]):

@@ -90,6 +90,9 @@ class Traits:
     keeps_store: bool = False
     """Whether the step itself keeps a store, whoever looks its rows up."""
 
+    are_records: bool = False
+    """Whether each row is a record of a topic as it was read, whatever its columns are now: it has a partition and an offset there."""
+
 
 def traits_of_stream(below: Sequence[Traits], own: Node) -> Traits:
     """The traits of a step that gives a stream, whose records are or come of those of the steps below."""

@@ -113,7 +113,9 @@ class Anchor:
                 if path not in kept and generation is not None and generation <= application.generation:
                     storage.delete(path)
         except StorageFailedError as error:
-            _logger.warning("plan files of application %s that nobody needs stay for now: %s", application.name, error)
+            _logger.warning(
+                "plan files of application %s that are not needed any more could not be deleted yet: %s", application.name, error
+            )
 
 
 def _before_inline(added: ManifestSlice) -> ManifestSlice:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from streamkit.engine.epoch.row_counting import RowCounting
 from streamkit.engine.epoch.stream_time import NO_TIME, StreamTimes, of_closings, of_windows, order_reached
 from streamkit.log.slab.extent import Extent
 from streamkit.plan.windows import Windowing
@@ -104,8 +105,8 @@ class EpochPlan:
     What every kernel task hears of an epoch: where it starts and ends, and what the stores and global tables need.
 
     `purged_below` has the offsets below which tombstones had been removed from the inputs when the plan was made. `inline` has the
-    bytes of inline slabs that it names, by path, where tasks have no storage that finds them. `planned_us` says when planning began and
-    ended, by the clock of the driver's host that never goes back.
+    bytes of inline slabs that it names, by path, where tasks have no storage that finds them. `counting` says how the rows of stores are
+    counted. `planned_us` says when planning began and ended, by the clock of the driver's host that never goes back.
     """
 
     application: Application
@@ -116,6 +117,7 @@ class EpochPlan:
     globals: Mapping[int, tuple[Extent, ...]]
     purged_below: ChangelogOffsets
     inline: Mapping[str, bytes] = field(default_factory=dict)
+    counting: RowCounting = field(default_factory=RowCounting)
     planned_us: tuple[int, int] = field(default=(0, 0), compare=False)
 
     @property

@@ -20,7 +20,7 @@ from streamkit.formats.codec import Codec
 from streamkit.formats.format import Format
 from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.names import DELETED, TIMESTAMP
-from streamkit.plan.event_time import DAY, MILLISECONDS, EventTime
+from streamkit.plan.event_time import DAY, MILLISECONDS, TEXT, EventTime
 from streamkit.plan.program import Input
 from streamkit.schema import Schema
 
@@ -42,7 +42,7 @@ def event_times(source: Input, batch: pa.RecordBatch) -> Integers:
     if source.event_time is None or not batch.num_rows:
         return written
     deleted = batch[DELETED].to_numpy(zero_copy_only=False)
-    found = _milliseconds(source.event_time, _values(source, batch))
+    found = times_of(source.event_time, _values(source, batch))
     if not deleted.any() and not source.event_time.part:
         return found
     if source.event_time.part:  # of a topic of bytes, in which null deletes
@@ -69,8 +69,10 @@ def _values(source: Input, batch: pa.RecordBatch) -> pa.Array:
     return values
 
 
-def _milliseconds(time: EventTime, values: pa.Array) -> Integers:
-    """Values as milliseconds, rounded down; `UNKNOWN` for null and for what lies beyond all event times."""
+def times_of(time: EventTime, values: pa.Array) -> Integers:
+    """Values as milliseconds, rounded down; `UNKNOWN` for null, for texts of another pattern and for what lies beyond all event times."""
+    if time.type == TEXT:
+        values = _read(values, time.pattern)
     known = values.is_valid().to_numpy(zero_copy_only=False)
     if time.type == DAY:
         values = values.cast(pa.int32()).cast(pa.int64())
@@ -78,10 +80,18 @@ def _milliseconds(time: EventTime, values: pa.Array) -> Integers:
     found = (numbers.fill_null(0) if numbers.null_count else numbers).to_numpy(zero_copy_only=False)
     if time.type == DAY:
         found = found * DAY_MS
-    elif time.type != MILLISECONDS:
+    elif time.type not in (MILLISECONDS, TEXT):
         found = found // 1000
     known = known & (found >= -TIME_MS_MAX) & (found <= TIME_MS_MAX)
     return found if known.all() else np.where(known, found, UNKNOWN)
+
+
+def _read(texts: pa.Array, pattern: str) -> pa.Array:
+    """The milliseconds that texts spell; null for others."""
+    from streamkit.expressions.ksql.times import read_by_format
+
+    micros, wrong, _ = read_by_format(texts, pattern)
+    return pa.array(micros // 1000, pa.int64(), mask=wrong | ~texts.is_valid().to_numpy(zero_copy_only=False))
 
 
 @lru_cache(maxsize=64)

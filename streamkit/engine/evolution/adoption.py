@@ -33,8 +33,8 @@ from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.state.key import with_number
 
-_NOTHING = pa.RecordBatch.from_arrays(
-    [pa.array([], pa.binary()), pa.array([], pa.binary()), pa.array([], TIMESTAMP_TYPE)], names=["key", "value", TIMESTAMP]
+_NOTHING = pa.RecordBatch.from_arrays(  # by nulls, because an array of Python values loads pandas
+    [pa.nulls(0, pa.binary()), pa.nulls(0, pa.binary()), pa.nulls(0, TIMESTAMP_TYPE)], names=["key", "value", TIMESTAMP]
 )
 ROWS_MAX = 1 << 20  # so many changes wait before only the newest of each key is kept
 

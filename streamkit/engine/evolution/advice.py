@@ -25,7 +25,7 @@ from streamkit.plan.windows import SESSION
 if TYPE_CHECKING:
     from streamkit.engine.evolution.continuation import Continuation
 
-DRAINED = "if open sessions or rows that wait would be others, behind a drain of the application as it was"
+DRAINED = "after a drain of the application as it was, if other sessions would be open or other rows would wait"
 OTHER = ".."  # ends the name that a step is tried with
 
 

@@ -19,8 +19,8 @@ def changed_encodings(before: Program, program: Program, written: Container[str]
     for topic, now in _encodings(program).items():
         if topic in earlier and topic in written and (reason := _reason(earlier[topic], now)):
             yield TopologyError(
-                f"the topic {topic!r} has records that {program.application!r} wrote otherwise: {reason}; expected to() as before, or "
-                f"another topic; or delete this one (streamkit topics delete {topic})" + _line(program, now)
+                f"the topic {topic!r} has records that {program.application!r} wrote in another form: {reason}; expected to() as before, or "
+                f"another topic; or delete this topic (streamkit topics delete {topic})" + _line(program, now)
             )
 
 

@@ -267,7 +267,7 @@ class Continuation:
         program, left = self.program, self.orphaned
         they = "they were declared at" if len(left) > 1 else "it was declared at"
         return OrphanedStateError(
-            f"the application {program.application!r} has state in {', '.join(left)}, which the topology no longer names; it names "
+            f"the application {program.application!r} has state in {', '.join(left)}, which the topology no longer names; it has the stores "
             f"{', '.join(store.name for store in program.stores) or 'none'}. {self._advice()}; or delete them by "
             f"app.drop_store({', '.join(map(repr, left))}) in the topology; or start from scratch with "
             f"`streamkit apps reset {program.application}`"
@@ -281,8 +281,10 @@ class Continuation:
             if found := self.ways_on(orphan):
                 ways.setdefault(", or ".join(dict.fromkeys(found.values())), []).append(orphan)
         if not ways:
-            return "Declare the steps that have them as before, under these names (store=… or name=…, as the verb has it)"
-        return "; ".join(f"Write {way}: that goes on with {', '.join(stores)}" for way, stores in ways.items())
+            return (
+                "Declare the steps of these stores as before, under these names (by store= or name=, whichever the verb accepts)"
+            )
+        return "; ".join(f"Write {way}: the step then continues with {', '.join(stores)}" for way, stores in ways.items())
 
     @cached_property
     def _different(self) -> Mapping[str, Sequence[Difference]]:
@@ -373,8 +375,8 @@ def stores_to_rebuild(catalog: Catalog, program: Program, named: Collection[str]
         has_read = found.known is not None and bool(found.known.positions)
         options = rebuild_options(found, named) if has_read or any(found.refusals()) else rebuild_words(names)
         raise ConfigError(
-            f"{stores_text(named)} of {program.application!r} cannot be rebuilt without {', '.join(map(repr, missing))}, since "
-            f"the rows of the one follow from those of the other{f': expected them together, as in {options}' if options else ''}"
+            f"{stores_text(named)} of {program.application!r} cannot be rebuilt without {', '.join(map(repr, missing))}, because "
+            f"their rows follow from each other{f': expected them together, as in {options}' if options else ''}"
         )
     return rebuilt_stores(program, names)
 
@@ -421,8 +423,8 @@ def _line_of(program: Program, store: str, words: str) -> str:
 def _young_store(found: Continuation, name: str, way: Way, options: str | None) -> OrphanedStateError:
     program, elsewhere = found.program, found.elsewhere
     return OrphanedStateError(
-        f"the store {name!r} of {program.application!r} is new, and rows that it should have were read already, of {', '.join(way.sources)}: "
-        f"it would begin without them. It cannot be filled with them: {way.hindrance}. "
+        f"the store {name!r} of {program.application!r} is new, and the application has already read rows of {', '.join(way.sources)} that it "
+        f"should have: it would begin without them. It cannot be filled with these rows: {way.hindrance}. "
         f"{f'Fill it from its topics by {options}; or {elsewhere}' if options else f'{elsewhere[0].upper()}{elsewhere[1:]}'}"
         f"{_line_of(program, name, _NEW_LINE + 'at')}"
     )
@@ -431,13 +433,14 @@ def _young_store(found: Continuation, name: str, way: Way, options: str | None) 
 def _of_gone_topics(program: Program, name: str, topics: Sequence[str], way: Renaming | None) -> OrphanedStateError:
     text = ", ".join(map(repr, topics))
     renamed = (
-        f"; or give each step with such rows another name (store=… or name=…, as the verb has it) and delete these by {way.dropping}"
+        f"; or give each step with such rows another name (by store= or name=, whichever the verb accepts) and delete these stores by {way.dropping}"
         if way
         else ""
     )
     return OrphanedStateError(
-        f"the store {name!r} of {program.application!r} has rows of records of {text}, deleted since the application last started; a topic "
-        "of that name is another one, and is read from its beginning: its records would come to those rows. Expected a store without them: "
+        f"the store {name!r} of {program.application!r} has rows of records of {text}, deleted since the application last "
+        "started. A topic that has such a name now is another topic, and is read from its beginning: the store would mix the rows of both. Expected "
+        "a store without the old rows: "
         f"start from scratch with `streamkit apps reset {program.application}`{renamed}{_line_of(program, name, _NEW_LINE + 'at')}"
     )
 
@@ -446,7 +449,7 @@ def _other_store(found: Continuation, name: str, different: Sequence[Difference]
     program, why = found.program, found.hindrance(name)
     again = f" or fill it again from its topics by {options};" if options else ""
     return OrphanedStateError(
-        f"the store {name!r} of {program.application!r} holds something else than the topology now makes of it: "
-        f"{'; '.join(map(str, different))}{f' ({why})' if why else ''}. Declare it as before, with columns of the types as before;{again} or "
+        f"the store {name!r} of {program.application!r} does not hold what the topology now stores in it: "
+        f"{'; '.join(map(str, different))}{f' ({why})' if why else ''}. Declare it as before, with the same types of columns;{again} or "
         f"{found.elsewhere}{_line_of(program, name, _NEW_LINE + 'at')}"
     )

@@ -25,7 +25,7 @@ from streamkit.schema import Schema, SchemaColumn
 Named = TypeVar("Named", TypedAggregate, SchemaColumn)
 AGGREGATE = "the aggregate"  # begins the parts that are aggregates
 COLUMN = "the column"  # begins those that are columns of stored rows
-ROWS = "the rows it takes"
+ROWS = "the source of its rows"
 OTHER_KEY = "the key of input"  # begins the parts that are keys of further inputs
 TOPIC = "the topic"  # begins the parts that are topics of streams
 KEPT = "the time for which it keeps records"
@@ -145,16 +145,16 @@ def hindrance(
         if keeper.traits.holds_back or keeper.traits.follows_rows:
             return follows
         if any(one.part.startswith(TOPIC) for one in different):
-            return "; ".join(filter(None, ["it would go on from what other topics left", follows]))
+            return "; ".join(filter(None, ["it would continue with state that was made from other topics", follows]))
         if any(_is_of_other_values(one) for one in different):
             why = (
-                "its values are kept as bytes of their type: cast the column back in front of the group, as "
+                "its values are stored in the form of their type: cast the column back before the group, as in "
                 "with_columns(v=F.col('v').cast('int'))"
             )
             return "; ".join(filter(None, [why, follows]))
         return ""
     if keeper.traits.takes_rows_away:
-        why = "rows that it never saw would be taken out of it: groups of a table take no other part"
+        why = "it would have to subtract rows that it never added: groups of a table cannot get or lose an aggregate"
         begins = renamed and f"{renamed[0]} they begin with the table's rows, and {renamed[1]} deletes this one"
         return "; ".join(filter(None, [why, begins]))
     added, removed = (
@@ -162,10 +162,10 @@ def hindrance(
         {_kept_as(one.part, one.before) for one in different if one.now is None},
     )
     if renamed_parts := [one.part for one in added if _kept_as(one.part, one.now) in removed]:
-        return f"{renamed_parts[0]} may be a removed one under another name, whose state would be lost: start once without it, then with it"
+        return f"{renamed_parts[0]} may be a removed part under another name, whose state would be lost: start once without it, then with it"
     required = {_column_part(column) for column in program.store(store).value if not column.nullable}
     if unfilled := [one.part for one in added if one.part in required]:
-        return f"{unfilled[0]} is NOT NULL, and rows that are stored would have null there"
+        return f"{unfilled[0]} is NOT NULL, and the rows that are stored already would have null there"
     return None
 
 

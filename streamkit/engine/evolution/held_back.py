@@ -77,13 +77,12 @@ def _without(keys: pa.BinaryArray, others: pa.BinaryArray) -> int:
 def _refusal(program: Program, operator: Operator, application: str, lost: int, more: int) -> OrphanedStateError:
     line = program.lines.get(operator.id)
     return OrphanedStateError(
-        f"if the records of the store {operator.stores[0]!r} of {application!r} are read again, results would come twice, or never: of the "
-        f"rows that wait in it, {lost:,} would wait no more, or since another moment, and {more:,} others would wait. Results "
-        "have come early, by a drain, by idle topics, by what was read again before, or because too many rows waited, and a replay does not know "
-        "when; or partitions were not read at one pace. "
-        "Drain the application as it was (--drain, drain=True), so that none waits, and do it before other records come; or give "
-        f"the step another name, and drop its stores by app.drop_store({', '.join(map(repr, operator.stores))})"
-        + (f"\n  at {line}" if line else "")
+        f"reading the records of the store {operator.stores[0]!r} of {application!r} again would give some results twice, or not at all: {lost:,} "
+        f"of the rows that wait in it would not wait any more, or since another moment, and {more:,} other rows would wait. Either some results "
+        "were given early (after a drain, because of idle topics, because records were read again before, or because too many rows waited), and "
+        "a replay cannot know when; or the partitions were not read at the same pace. Start the application as it was with --drain (drain=True), "
+        "so that no row waits, and make this start before new records arrive; or give the step another name, and drop its stores by "
+        f"app.drop_store({', '.join(map(repr, operator.stores))})" + (f"\n  at {line}" if line else "")
     )
 
 

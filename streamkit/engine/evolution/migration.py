@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.engine.epoch.epoch import Application, EpochEnd, EpochPlan, StoreNames
+from streamkit.engine.epoch.row_counting import SAMPLED_ROWS, STORE_ROWS
 from streamkit.engine.epoch.stream_time import METRIC as TIMES
 from streamkit.engine.epoch.stream_time import as_metric, committed_times
 from streamkit.engine.evolution.adoption import Adoption
@@ -103,7 +104,8 @@ class Migration:
         slabs = [slab for store in converted for slab in self._slabs(store, store)]
         slabs += [slab for copy, original in filled.items() for slab in self._slabs(original, copy)]
         slabs += [] if self.filling is None else self._slabs_of_filling(self.filling)
-        metrics: dict[str, Any] = {"records": 0, "restored": 0, METRIC: STATE_FORMAT}
+        # Rows that are written here are not counted, so the next epoch counts all of them.
+        metrics: dict[str, Any] = {"records": 0, "restored": 0, METRIC: STATE_FORMAT, STORE_ROWS: None, SAMPLED_ROWS: None}
         if adoption is not None:
             slabs += [self._written([frame]) for frame in adoption.frames(self.catalog, self.storage, self.state)]
             metrics[TIMES] = as_metric(adoption.times(self.state, self.topic_ids))
@@ -122,6 +124,7 @@ class Migration:
                 metrics=metrics,
                 timestamp_ms=now_ms,
                 program=self.program.text if is_other else None,
+                program_hash=self.program.fingerprint,
                 report=EpochReport(
                     {CONVERTED: True}, changelogs=[store.changelog_topic_id for store in self.state.stores.values()]
                 ),
@@ -251,7 +254,7 @@ class Migration:
 def unread_store(name: str, stores: Sequence[str]) -> OrphanedStateError:
     """The error for a store without a log that a start would have to read; `stores` are those of its step."""
     return OrphanedStateError(
-        f"the store {name!r} has no log, so a start cannot read what it holds to bring it forward, or to fill another store with it; "
+        f"the store {name!r} has no log, so a start cannot read its rows to bring them into their new form, or to fill another store with them; "
         f"expected the topology as before, or another store in its place, with app.drop_store({', '.join(map(repr, stores))})"
     )
 

@@ -128,10 +128,10 @@ class _BoundedSessions:
 def _refusal(program: Program, operator: Operator, application: str, unlike: int) -> OrphanedStateError:
     line = program.lines.get(operator.id)
     return OrphanedStateError(
-        f"if the records of the store {operator.stores[0]!r} of {application!r} are read again, results would come twice, or never: {unlike:,} "
-        "open sessions would begin at another record, and share records with sessions that have been given, or lack some that have not. "
-        "Records came behind others of later times, as partitions do that are not read at one pace, or other records make the sessions now. "
-        "Drain the application as it was (--drain, drain=True), so that none is open, and do it before other records come; or give "
-        f"the step another name, and drop its stores by app.drop_store({', '.join(map(repr, operator.stores))})"
-        + (f"\n  at {line}" if line else "")
+        f"reading the records of the store {operator.stores[0]!r} of {application!r} again would give some results twice, or not at all: {unlike:,} "
+        "open sessions would begin at another record, so they would have records of sessions whose results were given already, or would miss "
+        "records whose results were not given yet. Either records were read after others with later times, as happens when partitions are not "
+        "read at the same pace, or the sessions are now made of other records. Start the application as it was with --drain (drain=True), so "
+        "that no session is open, and make this start before new records arrive; or give the step another name, and drop its stores by "
+        f"app.drop_store({', '.join(map(repr, operator.stores))})" + (f"\n  at {line}" if line else "")
     )

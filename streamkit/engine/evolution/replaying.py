@@ -42,7 +42,7 @@ def names_together(program: Program, named: Collection[str]) -> list[str]:
         if one.ticks_ms:
             raise ConfigError(
                 f"{stores_text(named)} of {program.application!r} cannot be rebuilt: {one.id} is called by the clock, and a "
-                "replay of the records does not bring back when that was; expected stores that follow from records alone"
+                "replay of the records does not know when that was; expected stores whose rows follow from records alone"
             )
     return list(dict.fromkeys((*named, *missing)))
 
@@ -148,14 +148,14 @@ def check_records(program: Program, found: Mapping[int, Sequence[Stretch]], what
         counts_every = _counts_every(program, number)
         for piece in pieces:
             if piece.earliest > piece.start:
-                why = f"what lies before {piece.earliest}, the first offset that is left, has been deleted"
+                why = f"the records before {piece.earliest}, the first offset that is left, have been deleted"
             elif counts_every and not piece.is_whole:
-                why = "compaction has removed some of them, all of which count"
+                why = "compaction has removed some of them, though each one counts"
             else:
                 continue
             raise OffsetOutOfRangeError(
                 f"{what}: it follows from the records {piece.start} to {piece.end - 1} of the topic {piece.topic}, partition {piece.partition}, and "
-                f"{why}. Leave it as it is; or go on with what is left by --accept-loss (accept_loss=True)",
+                f"{why}. Do not rebuild it; or use the records that are left by --accept-loss (accept_loss=True)",
                 piece.topic,
                 piece.partition,
                 piece.start,

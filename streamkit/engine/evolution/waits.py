@@ -23,6 +23,18 @@ from streamkit.plan.program import Program
 from streamkit.plan.window_kinds.sliding import SlidingWindowing
 from streamkit.plan.windows import ASSIGNED, SESSION, Windowing
 
+# What a refusal says of results that wait
+_WINDOWS_MOVED = (
+    "belong to windows whose bounds have changed, though some windows may be the same as before. A drain, idle topics or a grace that was shorter "
+    "than now closed some windows that are still open by stream time, and it is not known which windows those are"
+)
+_STEPS_CHANGED = (
+    "wait for further rows of their keys, and the streams or steps in front of them now wait or move stream time in another way"
+)
+_STEPS_CHANGED_BEFORE = (
+    "waited, before an earlier start, behind other streams or other steps that wait, and it is not known which results those are"
+)
+
 
 @dataclass(frozen=True)
 class GivenResults:
@@ -79,9 +91,9 @@ class GivenResults:
             ):
                 continue
             yield OrphanedStateError(
-                f"stream time of the store {name!r} comes to {now} ms when its records are read again, and had come to "
-                f"{before} ms before: results that were due in between would {'never come' if now > before else 'come twice, or never'}. Leave the "
-                "streams that it reads, their timestamp= and their max_jump= as they were; or give the step another name, and drop its stores by "
+                f"stream time of the store {name!r} reaches {now} ms when its records are read again, and it had reached {before} ms before: results "
+                f"that were due in between would be given {'never' if now > before else 'twice, or not at all'}. Leave the streams that it reads, "
+                "their timestamp= and their max_jump= as they were; or give the step another name, and drop its stores by "
                 f"app.drop_store({', '.join(map(repr, operator.stores))}){_at(program, operator)}"
             )
 
@@ -102,10 +114,10 @@ def closings_to_come(program: Program, given: GivenResults, times: StreamTimes) 
             reached, closed = times.get(of_store(name), NO_TIME), given.closed.get(of_closed(name), NO_TIME)
             if closed > reached:
                 yield OrphanedStateError(
-                    f"results that wait in the store {operator.stores[0]!r} would come twice, or never: windows of the store {name!r} in front of it "
-                    "have closed ahead of stream time, by a drain, by idle topics or by a shorter grace than now, and records have come since. Take "
-                    f"over when stream time, which is {reached} ms, has come to {closed} ms, or behind another drain, before other records come; or "
-                    f"give the step another name{_at(program, operator)}"
+                    f"some results that wait in the store {operator.stores[0]!r} would be given twice, or not at all: windows of the store {name!r}, which "
+                    "comes before it, were closed ahead of stream time (by a drain, by idle topics or by a grace that was shorter than now), and records "
+                    f"have arrived since. Take over once stream time, which is {reached} ms, has reached {closed} ms, or after another drain and before "
+                    f"new records arrive; or give the step another name{_at(program, operator)}"
                 )
 
 
@@ -121,7 +133,7 @@ def hindrances(before: Program, program: Program, stores: frozenset[str], times:
         if not has_steps(before):
             yield OrphanedStateError(
                 f"the store {operator.stores[0]!r} of {program.application!r} cannot be filled again by this start: an earlier version of StreamKit ran "
-                f"it last, and did not keep what its results wait for. Start it once without --rebuild, and then with it{_at(program, operator)}"
+                f"it last, and did not store what its results wait for. Start it once without --rebuild, and then with it{_at(program, operator)}"
             )
             continue
         was, now = (" and ".join(map(duration_text, dict.fromkeys(one.waits_ms))) for one in (earlier, operator))
@@ -130,14 +142,14 @@ def hindrances(before: Program, program: Program, stores: frozenset[str], times:
         given, reached = times.get(of_given(store), NO_TIME), times.get(of_store(store), NO_TIME)
         if (early := _closed_early(before, earlier, times)) is not None:
             why = (
-                f"depend on windows of the store {early!r} that a drain, idle topics or a shorter grace have closed before records came that "
-                f"would have gone into them, and which ones is not known: {other.removeprefix('or ')}"
+                f"depend on windows of the store {early!r} that a drain, idle topics or a shorter grace closed before all their records had "
+                f"arrived, and it is not known which windows those are: {other.removeprefix('or ')}"
             )
         elif _grown_wait_ms(earlier, operator) is None:
-            way = "change the grace alone first, at a start that fills nothing again, and then do this"
+            way = "first change the grace alone, in a start that fills no store again, and then do this"
             sides = ", of the left and the right side," if len(operator.waits_ms) > 1 else ""
             why = (
-                f"waited for {was}{sides} and wait for {now} now: "
+                f"waited for {was}{sides} and now wait for {now}: "
                 f"{way if operator.traits.closes_windows else f'leave that as it was; {other}'}"
             )
         elif (
@@ -145,33 +157,33 @@ def hindrances(before: Program, program: Program, stores: frozenset[str], times:
             and _may_be_the_same(earlier, operator)
             and (_closed(earlier, times) > reached or _grown_wait_ms(earlier, operator))
         ):
-            why = (
-                "come of windows that are cut otherwise now, and of which some may be the same as before; some had closed that are open by stream time, "
-                f"by a drain, by idle topics or by a shorter grace than now, and which ones is not known: {other.removeprefix('or ')}"
-            )
+            why = f"{_WINDOWS_MOVED}: {other.removeprefix('or ')}"
         elif _holds_max(before, earlier) != _holds_max(program, operator):
             why = (
-                f"waited until {_full_text(before, earlier)}, and wait until {_full_text(program, operator)} now, and which ones have come early by that is "
-                f"not known: leave max_rows and when_full as they were; {other}"
+                f"waited until {_full_text(before, earlier)}, and now wait until {_full_text(program, operator)}, and it is not known which of them were "
+                f"given early for that reason: leave max_rows and when_full as they were; {other}"
             )
         elif operator.waits_for_more and _moved_by(before, earlier) != _moved_by(program, operator):
-            why = f"wait with rows that come meanwhile, and what is in front of them waits or moves stream time otherwise: leave that as it was; {other}"
+            why = f"{_STEPS_CHANGED}: leave those as they were; {other}"
         elif operator.waits_for_more and given == ALWAYS_AHEAD:
-            why = f"waited behind other streams or waits before an earlier start, and which ones is not known: leave them as they are; {other}"
+            why = f"{_STEPS_CHANGED_BEFORE}: leave the streams and steps as they are; {other}"
         elif not earlier.stored_waits_ms.keys().isdisjoint({*before.unlogged, *program.unlogged}) and _may_be_early(
             before, earlier, times
         ):
-            why = f"may have come early, and what is held back is in no log, by which that could be told: {other.removeprefix('or ')}"
+            why = (
+                "may have been given early, and the rows that are held back have no log from which StreamKit could see that: "
+                f"{other.removeprefix('or ')}"
+            )
         elif operator.waits_ms and not operator.waits_for_windows and not operator.traits.holds_back and given > reached:
             why = (
-                "came ahead of stream time, by a drain, by idle topics or by what was read again before, and which ones is not known: do it when "
-                f"stream time, which is {reached} ms, has come to {given} ms; {other}"
+                "were given ahead of stream time (by a drain, by idle topics or because records were read again before), and it is not known which "
+                f"of them were: do this once stream time, which is {reached} ms, has reached {given} ms; {other}"
             )
         else:
             continue
         yield OrphanedStateError(
-            f"if the records of the store {operator.stores[0]!r} of {program.application!r} are read again, results would come twice, or never. They "
-            f"{why}{_at(program, operator)}"
+            f"reading the records of the store {operator.stores[0]!r} of {program.application!r} again would give some results twice, or not at all. "
+            f"These results {why}{_at(program, operator)}"
         )
 
 

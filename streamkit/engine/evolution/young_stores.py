@@ -93,7 +93,7 @@ def _changes_again(table: Operator, program: Program, known: ApplicationContent,
         why = (
             "its changes are not kept"
             if topic is None
-            else f"the topic {topic!r} does not have all of them any more, or is compacted"
+            else f"the topic {topic!r} does not have all its records any more, or is compacted"
         )
         way.sources.append(table.stores[0])
         way.hindrance = (
@@ -134,14 +134,16 @@ def _step(operator: Operator, program: Program, known: ApplicationContent, way: 
         if not operator.traits.follows_rows:
             full = [name for name in operator.stores if name in known.with_rows]
             way.sources += full
-            way.hindrance = f"the store {operator.stores[0]!r} does not tell which results it gave" if full else way.hindrance
+            way.hindrance = f"the store {operator.stores[0]!r} does not say which results it has given" if full else way.hindrance
             return ()
     elif operator.traits.holds_back:
-        way.hindrance = f"it is not known which of them {operator.stores[0]!r}, which is new too, would have given by now"
+        way.hindrance = (
+            f"it is not known which of these rows {operator.stores[0]!r}, which is also new, would have passed on by now"
+        )
     elif operator.stores and not operator.traits.follows_rows:
         return ()  # it begins with the records from now on, and so does what follows from them
     elif not operator.stores and meets_a_table(operator):
-        way.hindrance = "it is not known which rows the records met in a table when they came"
+        way.hindrance = "it is not known which rows a table had when the records were joined with it"
     way.operators.add(operator.id)
     return operator.sources
 

@@ -120,7 +120,7 @@ class FoundGroups:
 
     def updated(self, newest: GroupStates) -> Updated:
         """The groups with their newest states."""
-        return Updated(self.keys, self.groups.with_states(newest.timestamps, newest.states))
+        return Updated(self.keys, self.groups.with_states(newest.timestamps, newest.states), self.before.known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +250,8 @@ class PieceByPiece:
     """
     Rows that are folded row by row, a piece at a time, once.
 
-    `keys`, sorted, are the state keys of all `groups` that rows fall into. `newest` has the states that these have reached.
+    `keys`, sorted, are the state keys of all `groups` that rows fall into. `newest` has the states that these have reached; `was_stored`
+    says which of them have a stored one.
     """
 
     operator: Aggregate
@@ -261,6 +262,7 @@ class PieceByPiece:
     groups: GroupStates
     ranks: Callable[[Integers], Integers]
     newest: Newest
+    was_stored: Mask
 
     @classmethod
     def of(cls, operator: Aggregate, rows: RowsInWindows, context: Context) -> PieceByPiece | None:
@@ -278,8 +280,9 @@ class PieceByPiece:
         pieces = rows.in_pieces(piece_rows(rows.rows.num_rows))
         used = numbering.used(pieces)
         keys, groups, rank_of_used = sorted_groups(operator, numbering.groups(operator, used), context)
-        newest = Newest.of_before(_stored(operator, keys, groups, context))
-        return cls(operator, rows, pieces, numbering, keys, groups, _ranks_by_number(numbering, used, rank_of_used), newest)
+        before = _stored(operator, keys, groups, context)
+        ranks = _ranks_by_number(numbering, used, rank_of_used)
+        return cls(operator, rows, pieces, numbering, keys, groups, ranks, Newest.of_before(before), before.known)
 
     def all_results(self) -> dict[str, OptionalBatch]:
         """The results after each row, by mode, of all pieces together."""
@@ -299,7 +302,7 @@ class PieceByPiece:
     def updated(self) -> Updated:
         """The groups with the states that they have reached: in the end, those behind all rows."""
         reached = self.newest.of(np.arange(len(self.keys)))
-        return Updated(self.keys, self.groups.with_states(reached.timestamps, reached.states))
+        return Updated(self.keys, self.groups.with_states(reached.timestamps, reached.states), self.was_stored)
 
 
 @dataclass(frozen=True, eq=False)

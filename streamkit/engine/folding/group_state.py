@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from streamkit.arrays import Integers
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished
 from streamkit.engine.rows.rows import rows_of, with_one_key, without_deletions, without_null_keys
 from streamkit.engine.stage.context import Context
@@ -57,14 +57,15 @@ class GroupStates:
 
 @dataclass(frozen=True, eq=False)
 class Updated:
-    """The groups an epoch touched, sorted by state key."""
+    """The groups an epoch touched, sorted by state key; `was_stored` says which of them have a stored state."""
 
     keys: pa.BinaryArray
     groups: GroupStates | None
+    was_stored: Mask
 
     @classmethod
     def none(cls) -> Updated:
-        return cls(pa.array([], pa.binary()), None)
+        return cls(pa.array([], pa.binary()), None, np.empty(0, bool))
 
 
 def state_keys(operator: Aggregate, groups: GroupStates, context: Context) -> pa.BinaryArray:

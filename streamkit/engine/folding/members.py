@@ -107,11 +107,16 @@ def _counts(values: pa.BinaryArray) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class ChangedMembers:
-    """Members whose numbers changed: state keys, how often each is there now, and the times of the rows that changed them last."""
+    """
+    Members whose numbers changed: state keys, how often each is there now, and the times of the rows that changed them last.
+
+    `was_stored` says which of them were there before.
+    """
 
     keys: pa.BinaryArray
     counts: Integers
     timestamps: Integers
+    was_stored: Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,9 +210,8 @@ def _changed(touched: _Touched, counts: Integers, rows: GroupRows) -> ChangedMem
     last = np.zeros(len(touched.groups), np.int64)
     last[touched.of_rows] = np.arange(len(touched.of_rows))  # of several rows the last one is written last
     changed = np.flatnonzero(counts[last] != touched.stored) if len(last) else last
-    return ChangedMembers(
-        touched.keys.take(pa.array(changed)), counts[last][changed], rows.timestamps[touched.rows][last][changed]
-    )
+    timestamps = rows.timestamps[touched.rows][last][changed]
+    return ChangedMembers(touched.keys.take(pa.array(changed)), counts[last][changed], timestamps, touched.stored[changed] > 0)
 
 
 def _lists(
@@ -338,9 +342,11 @@ def _covering(starts: Integers, ends: Integers, points: int, limit: int | None) 
 def keep_members(store: MemberStore, changes: Sequence[ChangedMembers]) -> None:
     """Write the numbers of members to the changelog; a member that is not there any more is deleted."""
     keys = pa.concat_arrays([one.keys for one in changes])
-    counts, timestamps = (np.concatenate([getattr(one, name) for one in changes]) for name in ("counts", "timestamps"))
     order = byte_order(keys)
-    counts, timestamps = counts[order.to_numpy()], timestamps[order.to_numpy()]
+    names = ("counts", "timestamps", "was_stored")
+    counts, timestamps, was_stored = (np.concatenate([getattr(one, name) for one in changes])[order.to_numpy()] for name in names)
     values = encode_rows([pa.array(timestamps, pa.int64()), pa.array(counts)])
     gone = pa.array(counts == 0)
-    store.context.change(store.name, keys.take(order), pc.if_else(gone, pa.scalar(None, pa.binary()), values), timestamps)
+    store.context.change(
+        store.name, keys.take(order), pc.if_else(gone, pa.scalar(None, pa.binary()), values), timestamps, was_stored
+    )

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from streamkit.arrays import Integers
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.stage.context import Context, key_groups_of
 from streamkit.plan.operator import Operator
 from streamkit.plan.windows import Windowing
 from streamkit.state.layout import layout_of
+
+KnownChanges = tuple[
+    pa.BinaryArray, pa.BinaryArray, Integers, Mask
+]  # state keys, values, event times, and which of the keys have rows
 
 
 def expired(
@@ -18,28 +22,29 @@ def expired(
     window: Windowing,
     retention: int,
     windows: Integers | None,
-    keys: pa.BinaryArray,
-    values: pa.BinaryArray,
-    timestamps: Integers,
+    changes: KnownChanges,
     context: Context,
-) -> tuple[pa.BinaryArray, pa.BinaryArray, Integers]:
+) -> KnownChanges:
     """The changes of an operator's one store without the `windows` whose retention has ended; stored ones are deleted."""
+    keys, values, timestamps, was_stored = changes
     (store,) = operator.stores
     now = context.reached(window)[1]
     expired_keys = context.committed_state().scan_keys(ranges_reached(store, window, context, retention, has_expired=True))
     if windows is not None:
         alive = windows + retention > now
         if not alive.all():
-            keys, values, timestamps = keys.filter(pa.array(alive)), values.filter(pa.array(alive)), timestamps[alive]
+            keys, values = keys.filter(pa.array(alive)), values.filter(pa.array(alive))
+            timestamps, was_stored = timestamps[alive], was_stored[alive]
     if not len(expired_keys):
-        return keys, values, timestamps
+        return keys, values, timestamps, was_stored
     context.count("expired", operator.id, len(expired_keys))
     all_keys = pa.concat_arrays([keys, expired_keys])
     all_values = pa.concat_arrays([values, pa.nulls(len(expired_keys), pa.binary())])
     all_timestamps = np.concatenate([timestamps, np.full(len(expired_keys), now, np.int64)])
+    all_stored = np.concatenate([was_stored, np.ones(len(expired_keys), bool)])
     # Within a key group expired windows sort before open ones, so sorting by key group alone puts all keys in order.
     order = np.argsort(key_groups_of(all_keys).astype(np.uint16), kind="stable")
-    return all_keys.take(pa.array(order)), all_values.take(pa.array(order)), all_timestamps[order]
+    return all_keys.take(pa.array(order)), all_values.take(pa.array(order)), all_timestamps[order], all_stored[order]
 
 
 def ranges_reached(

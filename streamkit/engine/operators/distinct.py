@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamkit.arrays import Integers
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.nearby import Axis
 from streamkit.engine.folding.stored_windows import expired
 from streamkit.engine.folding.window_state import WindowKeys, keys_of
@@ -37,7 +37,7 @@ def distinct(operator: Distinct, inputs: Sequence[OptionalBatch], context: Conte
     """
     (batch,) = inputs
     if batch is None:
-        _keep(operator, None, np.empty(0, np.int64), context)
+        _keep(operator, None, np.empty(0, np.int64), context, np.empty(0, bool))
         return None
     batch = in_canonical_order(batch)
     times = numbers(batch, TIMESTAMP)
@@ -56,14 +56,17 @@ def distinct(operator: Distinct, inputs: Sequence[OptionalBatch], context: Conte
 def _passing(operator: Distinct, batch: pa.RecordBatch, asked: Integers, context: Context) -> Integers:
     """Which of the rows asked about are no duplicates; they are remembered."""
     if not len(asked):
-        _keep(operator, None, asked, context)
+        _keep(operator, None, asked, context, np.empty(0, bool))
         return asked
     rows = batch.take(pa.array(asked))
     keys, codes = keys_of(operator.columns, with_one_key(rows, operator.columns))
     times = numbers(rows, TIMESTAMP)
     owners, known = _stored(operator, keys, codes, times, context)
     passes = _first_ones(codes, times, owners, known, operator.within_ms)
-    _keep(operator, keys.take(codes[passes]), times[passes], context)
+    size = operator.window.size_ms
+    width = int(codes.max()) + 1  # so that a bucket of a key is one number
+    was_stored = np.isin(times[passes] // size * width + codes[passes], known // size * width + owners)
+    _keep(operator, keys.take(codes[passes]), times[passes], context, was_stored)
     return asked[passes]
 
 
@@ -115,19 +118,19 @@ def _one_by_one(left: Integers, codes: Integers, times: Integers, before: tuple[
     return np.array(passed, np.int64)
 
 
-def _keep(operator: Distinct, keys: WindowKeys | None, times: Integers, context: Context) -> None:
-    """Remember the rows that passed, and forget those that no row in time can be near."""
+def _keep(operator: Distinct, keys: WindowKeys | None, times: Integers, context: Context, was_stored: Mask) -> None:
+    """Remember the rows that passed, in place of those that `was_stored` says, and forget those that no row in time can be near."""
     found, values, starts = pa.array([], pa.binary()), pa.array([], pa.binary()), np.empty(0, np.int64)
     if keys is not None and len(times):
         starts = times // operator.window.size_ms * operator.window.size_ms
         found = _state_keys(operator, keys, starts, context)
         order = byte_order(found)
         places = order.to_numpy()
-        found, starts, times = found.take(order), starts[places], times[places]
+        found, starts, times, was_stored = found.take(order), starts[places], times[places], was_stored[places]
         values = encode_rows([pa.array(times, pa.int64())])
     retention = context.store(operator.store).retention_ms
     assert retention is not None, "what was seen is forgotten"
-    changes = expired(operator, operator.window, retention, starts, found, values, times, context)
+    changes = expired(operator, operator.window, retention, starts, (found, values, times, was_stored), context)
     context.change(operator.store, *changes)
 
 

@@ -7,17 +7,21 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.arrays import Mask
-from streamkit.engine.rows.rows import OptionalBatch, deletions_of, plain, record_columns, rows_of, with_one_key
+from streamkit.engine.epoch.event_time import times_of
+from streamkit.engine.epoch.stream_time import UNKNOWN
+from streamkit.engine.rows.rows import OptionalBatch, deletions_of, numbers, plain, record_columns, rows_of, with_one_key
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.formats.codec import Codec
 from streamkit.formats.decoded import halved
 from streamkit.formats.format import Format
-from streamkit.names import DELETED
+from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.decoding import KEY
+from streamkit.plan.event_time import EventTime
 from streamkit.plan.operators.decode import VALUE
 from streamkit.plan.operators.encode import Encode
 from streamkit.schema import Schema
@@ -29,13 +33,27 @@ def encode(operator: Encode, inputs: Sequence[OptionalBatch], context: Context) 
     (batch,) = inputs
     assert batch is not None
     deleted = deletions_of(batch)
+    times = {} if operator.time is None else {TIMESTAMP: _times(operator.time, batch, deleted)}
     keyed = with_one_key(batch, operator.key.names)  # equal keys must have the same bytes
     columns = {
         KEY: _encoded(operator, KEY, operator.keys, operator.key, keyed, _has_key(operator.key, batch)),
         VALUE: _encoded(operator, VALUE, operator.format, operator.value, batch, ~deleted),
     }
     marks = {DELETED: batch[DELETED]} if DELETED in batch.schema.names else {}
-    return rows_of({**columns, **record_columns(batch), **marks})
+    return rows_of({**columns, **record_columns(batch), **times, **marks})
+
+
+def _times(time: EventTime, batch: pa.RecordBatch, deleted: Mask) -> pa.Array:
+    """The times that a column says, of deletions their own; EvaluationError about the first row without one."""
+    values = plain(batch[time.column])
+    for name in time.fields:
+        values = pc.struct_field(values, name)
+    found = times_of(time, values)
+    missing = np.flatnonzero((found == UNKNOWN) & ~deleted)
+    if len(missing):
+        reason = f"the column {time} has no time, and records are written under it"
+        raise EvaluationError(reason, batch.slice(int(missing[0]), 1))
+    return pa.array(np.where(found == UNKNOWN, numbers(batch, TIMESTAMP), found))
 
 
 def _has_key(key: Schema, batch: pa.RecordBatch) -> Mask:

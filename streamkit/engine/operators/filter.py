@@ -23,6 +23,9 @@ def filter_rows(operator: Filter, inputs: Sequence[OptionalBatch], context: Cont
     assert batch is not None
     if operator.table:
         return _with_deletions(operator, batch)
+    if operator.drops_deletions:
+        deleted = deletions_of(batch)
+        return batch.filter(pa.array(~deleted)) if deleted.any() else batch
     kept = mask(operator.predicate, batch)
     return batch if pc.all(kept).as_py() else batch.filter(kept)
 

@@ -96,7 +96,7 @@ def _of_tombstones(operator: RowFunction, call: TypedExpression, rows: pa.Record
         if not operator.keeps_values or error.is_placed:
             raise
         raise EvaluationError(
-            f"{error}; the record is a tombstone, of which the key is wanted: expected a function that takes None for values, or "
+            f"{error}; the record is a tombstone, and the function was asked for its key: expected a function that accepts None for values, or "
             "tombstones=False, which passes it on with null for the new key"
         ) from error
 

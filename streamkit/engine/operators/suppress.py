@@ -300,7 +300,7 @@ def _bounded_waits(updates: _Updates, chosen: Integers, group: int) -> Waits:
         line = context.program.lines.get(operator.id)
         raise SuppressionFullError(
             f"{operator.id} holds back more than max_rows={operator.rows_max:,} rows in key group {group}; expected fewer keys that wait: "
-            "raise max_rows, shorten the time limit, or give when_full='emit', by which the oldest rows come early"
+            "raise max_rows, shorten the time limit, or give when_full='emit', which emits the oldest rows early"
             + (f"\n  at {line}" if line else "")
         )
     context.count("emitted_early", operator.id, early)

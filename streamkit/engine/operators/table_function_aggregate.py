@@ -155,4 +155,5 @@ def _keep(
     written = [place for place, state in enumerate(newest) if state.value is not None or stored[place] is not None]
     wanted = pa.array(written, pa.int64())
     timestamps = timestamps_of(newest).to_numpy()
-    context.change(operator.store, codes.keys.take(wanted), states.encode(newest).take(wanted), timestamps[written])
+    was_stored = np.array([stored[place] is not None for place in written], bool)
+    context.change(operator.store, codes.keys.take(wanted), states.encode(newest).take(wanted), timestamps[written], was_stored)

@@ -109,7 +109,7 @@ def _batch_of(numbered: Sequence[tuple[tuple[int, int, int], pa.Buffer]]) -> pa.
     found = [batch.num_rows for batch in batches]
     if found != [rows] or [number for (_, number, _), _ in numbered] != list(range(len(numbered))):
         raise EpochFailedError(
-            f"sender {sender} sent {rows} rows in one batch, and what arrived of them are batches of {found} rows in {len(numbered)} pieces; "
+            f"sender {sender} sent {rows} rows in one batch, and batches of {found} rows arrived in {len(numbered)} pieces; "
             "run the epoch again"
         )
     return _as_it_was(batches[0])

@@ -27,8 +27,8 @@ from streamkit.engine.runs.step_figures import StepFigures, step_figures
 from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamKitError
 from streamkit.html_table import html_table
 from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.input_lag import input_partitions
 from streamkit.log.log import Log
-from streamkit.log.statistics import lag_of
 from streamkit.plan.program import Program
 from streamkit.state.restoring import Restoring, restoring_now, restoring_text
 
@@ -246,13 +246,13 @@ class Run(ABC):
         """
         The last epochs as a table, oldest first, a row each.
 
-        It says the records by input topic and what waited behind the epoch; what planning, tasks and commit took, and the slowest task beside
-        the mean; and for the oldest record and on average, how long the commit came after the record's arrival, and after its event time.
-        Times are in ms. The catalog remembers 10,000 epochs; see `streamkit.engine.runs.history.COLUMNS`.
+        It says the records by input topic and what waited behind the epoch; how many rows each store had; what planning, tasks and commit
+        took, and the slowest task beside the mean; and for the oldest record and on average, how long the commit came after the record's
+        arrival, and after its event time. Times are in ms. The catalog remembers 10,000 epochs; see `streamkit.engine.runs.history.COLUMNS`.
         """
         if last < 1:
             raise ConfigError(f"last={last!r}; expected how many epochs, 1 or more")
-        return history_of(self.log.catalog.epochs.last(self._state().id, last))
+        return history_of(self.log.catalog, self.program.application, last)
 
     def steps(self) -> tuple[StepFigures, ...]:
         """What each step has done since the application's first start: rows in, rows out, time it was busy, rows by reason that it left out."""
@@ -268,8 +268,7 @@ class Run(ABC):
 
     def lag(self) -> int:
         """How many input records wait now."""
-        state = self._state()
-        return sum(lag_of(self.log, state, {topic.id: topic for topic in self.log.catalog.topics.every()}).values())
+        return sum(one.lag for one in input_partitions(self.log, self._state()))
 
     def backlog(self) -> int:
         """How many input records waited when the run started."""
@@ -305,6 +304,7 @@ class Run(ABC):
             default_tasks=min(self._cores, self.program.key_groups),
             records_max=settings.max_records_per_epoch if records_max is None else records_max,
             settings=settings,
+            seen=options.seen if self._records_before is None else None,  # later ones are this run's own
         )
         self.application = planner.application
         if self._records_before is None:

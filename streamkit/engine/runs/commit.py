@@ -140,8 +140,8 @@ def _suspicion(functions: Sequence[str]) -> str:
     if not functions:
         return ""
     return (
-        f". What ran there calls functions of the topology, and one that is not deterministic is the likely cause: {', '.join(functions)}. "
-        "Expected the same results for the same records: without clocks, random numbers, or what other calls left behind"
+        f". Functions of the topology were called there, and one that is not deterministic is the likely cause: {', '.join(functions)}. "
+        "Expected the same results for the same records: without clocks, random numbers, or values that earlier calls left behind"
     )
 
 
@@ -165,7 +165,7 @@ def _splits(claim: EpochClaim, reports: Sequence[TaskReport]) -> list[SplitRepor
     records = sum(split.records for split in heard[0])
     if records != claim.end.records:
         raise EpochFailedError(
-            f"epoch {claim.end.epoch}: the readers took {records} records; expected {claim.end.records}; run the epoch again"
+            f"epoch {claim.end.epoch}: the readers read {records} records; expected {claim.end.records}; run the epoch again"
         )
     return [max(same, key=lambda split: len(split.work)) for same in zip(*heard, strict=True)]
 
@@ -205,7 +205,7 @@ def check_rows(claim: EpochClaim, splits: Sequence[SplitReport], kernels: Sequen
         lost = {place: (sent[place], received[place]) for place in sent | received if sent[place] != received[place]}
         (edge, task), (left, arrived) = min(lost.items())
         raise EpochFailedError(
-            f"epoch {claim.end.epoch}: {left} rows were sent to task {task} by edge {edge}, and it took {arrived} of them; nothing was "
+            f"epoch {claim.end.epoch}: {left} rows were sent to task {task} by edge {edge}, and it received {arrived} of them; nothing was "
             "committed; run the epoch again"
         )
     for kernel in kernels:

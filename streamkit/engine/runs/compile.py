@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from streamkit.config import Settings
 from streamkit.dsl.topology import Topology
 from streamkit.errors import TopologyError
 from streamkit.expressions.aggregates import of_table, state_columns
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.plan.added_topics import WithAddedTopics
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.explain import explain_change, explain_inputs, explain_names, explain_plan, explain_program
 from streamkit.plan.inputs import KnownTopics, resolve_inputs
@@ -19,13 +21,20 @@ from streamkit.plan.naming import KnownNames, name_steps
 from streamkit.plan.outputs import fit_outputs
 from streamkit.plan.passes import PASSES, assemble
 from streamkit.plan.program import Program
-from streamkit.plan.pruning import prune_columns
+from streamkit.plan.pruning import keep_columns, prune_columns
 from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
 from streamkit.plan.retiming import check_times
 from streamkit.plan.steps import Pass, Plan
 
 if TYPE_CHECKING:
     from streamkit.log.log import Log
+
+
+class KnownLog(KnownTopics, Protocol):
+    """What the compiler asks of a log whose settings say how many key groups and changelog partitions there are."""
+
+    @property
+    def settings(self) -> Settings: ...
 
 
 class PassResult(NamedTuple):
@@ -55,12 +64,12 @@ def compile_with_settings(
 
     `keeps_columns`: rows keep the columns that nobody reads further down, for whoever looks at them on their way.
     """
-    passes = tuple(one for one in PASSES if one is not prune_columns) if keeps_columns else PASSES
+    passes = tuple(keep_columns if keeps_columns and one is prune_columns else one for one in PASSES)
     return compile_passing_over(topology, log, stop_at, analyzer, passes)
 
 
 def compile_passing_over(
-    topology: Topology, log: Log, refuse: Refuse, analyzer: Analyzer | None = None, passes: Sequence[Pass] = PASSES
+    topology: Topology, log: KnownLog, refuse: Refuse, analyzer: Analyzer | None = None, passes: Sequence[Pass] = PASSES
 ) -> Program:
     """
     As `compile_with_settings`; `refuse` is called with each topic that does not fit, and may go on.
@@ -111,7 +120,8 @@ def _compiled(
 def _assembled(topology: Topology, plan: Plan) -> Program:
     program = assemble(plan)
     topology.check_dropped(store.name for store in program.stores)
-    return replace(program, dropped_stores=topology.dropped_stores, unlogged=_unlogged(topology, program))
+    unlogged, topics = _unlogged(topology, program), topology.added_topics
+    return replace(program, dropped_stores=topology.dropped_stores, unlogged=unlogged, topics=topics)
 
 
 def _unlogged(topology: Topology, program: Program) -> tuple[str, ...]:
@@ -141,6 +151,7 @@ def _passes(
             f"the topology {topology.name!r} has no end: nothing would run; expected a stream or table that goes to a topic with "
             ".to('…'), or a table with store='…'"
         )
+    log = log and WithAddedTopics.of(log, topology.added_topics)
     inputs = resolve_inputs(roots, log, refuse)
     yield PassResult("resolve_inputs", partial(explain_inputs, inputs.values()), None)
     names = name_steps(roots, KnownNames.of("" if log is None else log.program_before(topology.name)))

@@ -106,9 +106,9 @@ def _check_place(name: str, found: Mapping[int, Sequence[Stretch]]) -> None:
     for piece in (one for pieces in found.values() for one in pieces):
         if piece.earliest > piece.start > 0:
             raise OffsetOutOfRangeError(
-                f"the application {name!r} cannot go on: it stands at offset {piece.start} of the topic {piece.topic}, partition {piece.partition}, and "
-                f"what lies before {piece.earliest} has been deleted. Let it begin again with what is left, by `streamkit apps reset {name}` and then "
-                "the same command with --accept-loss",
+                f"the application {name!r} cannot go on: it is at offset {piece.start} of the topic {piece.topic}, partition {piece.partition}, and "
+                f"the records before {piece.earliest} have been deleted. Let it begin again with the records that are left, by "
+                f"`streamkit apps reset {name}` and then the same command with --accept-loss",
                 piece.topic,
                 piece.partition,
                 piece.start,
@@ -184,7 +184,7 @@ def _closings(planner: Planner, before: EpochEnd, leader: ApplicationState, give
 def _warn_of(leader: ApplicationState, refusals: Iterable[OrphanedStateError]) -> None:
     """Say what is lost: the leader writes no more, so it is too late for a refusal."""
     for refusal in refusals:
-        _logger.warning("%s has been taken over all the same: %s", leader.name, refusal)
+        _logger.warning("%s was taken over nevertheless: %s", leader.name, refusal)
 
 
 def _program_of(log: Log, state: ApplicationState) -> Program:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from streamkit.engine.epoch.row_counting import rows_after_each
 from streamkit.engine.runs.epoch_report import TASK_MS, TOOK_MS
 from streamkit.engine.stage.context import READ, WRITTEN
+from streamkit.log.catalog import applications
+from streamkit.log.catalog import epochs as catalog_epochs
+from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.epochs import LAG, LATENCY_MS, EpochRecord
+from streamkit.log.database.database import Transaction
 
-BY_TOPIC = pa.map_(pa.string(), pa.int64())
+BY_NAME = pa.map_(pa.string(), pa.int64())
 COLUMNS = pa.schema(
     [
         ("epoch", pa.int64()),
@@ -21,9 +28,10 @@ COLUMNS = pa.schema(
         ("records", pa.int64()),
         ("restored", pa.int64()),
         ("late", pa.int64()),
-        ("read", BY_TOPIC),
-        ("written", BY_TOPIC),
-        ("lag", BY_TOPIC),
+        ("read", BY_NAME),
+        ("written", BY_NAME),
+        ("lag", BY_NAME),
+        ("store_rows", BY_NAME),
         ("plan_ms", pa.float64()),
         ("tasks_ms", pa.float64()),
         ("commit_ms", pa.float64()),
@@ -37,15 +45,29 @@ COLUMNS = pa.schema(
 )
 
 
-def history_of(epochs: Sequence[EpochRecord]) -> pa.Table:
+def history_of(catalog: Catalog, application: str, last: int) -> pa.Table:
     """
-    One row an epoch, oldest first, with the columns of `COLUMNS`; null where an epoch says nothing.
+    The last epochs of an application, read at one moment: one row an epoch, oldest first, with the columns of `COLUMNS`; null where an epoch says nothing.
 
     `time` is that of the epoch, by which it was planned. The commit of an epoch is told by the next one, so the newest has none, nor has one
     behind which another process went on.
+
+    ConfigError if there is no such application.
     """
+    state, epochs = catalog.read(partial(_read, application=application, last=last))
     following: list[EpochRecord | None] = [*epochs[1:], None][: len(epochs)]
-    return pa.Table.from_pylist([_row(epoch, after) for epoch, after in zip(epochs, following, strict=True)], COLUMNS)
+    changelog_ids = {store.name: store.changelog_topic_id for store in state.stores.values()}
+    store_rows = rows_after_each(epochs, state.epoch, state.metrics, changelog_ids)
+    rows = [
+        _row(epoch, after) | {"store_rows": list(counted.items())}
+        for epoch, after, counted in zip(epochs, following, store_rows, strict=True)
+    ]
+    return pa.Table.from_pylist(rows, COLUMNS)
+
+
+def _read(transaction: Transaction, application: str, last: int) -> tuple[ApplicationState, Sequence[EpochRecord]]:
+    state = applications.get(transaction, application)
+    return state, catalog_epochs.last(transaction, state.id, last)
 
 
 def _row(epoch: EpochRecord, after: EpochRecord | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from streamkit.errors import ConfigError, StreamKitError
+from streamkit.log.catalog.sql_queries import QueriesSeen
 from streamkit.plan.duration import duration_ms
 
 AVAILABLE_NOW = "available_now"
@@ -19,6 +20,7 @@ class Options:
 
     `tasks` is the number of kernel tasks a stage; at the first start the cores, later what it was, if None. `trigger` is None for as
     fast as possible, an interval between the starts of epochs, or "available_now". `drain` closes all windows in the end.
+    `seen` is what a runner of queries has seen before its start, which is refused if that is so no more.
     ConfigError for any other trigger.
     """
 
@@ -26,6 +28,7 @@ class Options:
     trigger: Trigger = None
     max_records_per_epoch: int | None = None
     drain: bool = False
+    seen: QueriesSeen | None = None
 
     def __post_init__(self) -> None:
         for name, found in (("tasks", self.tasks), ("max_records_per_epoch", self.max_records_per_epoch)):

@@ -20,6 +20,7 @@ from streamkit.engine.epoch.epoch import Application, EpochEnd, EpochPlan, Reade
 from streamkit.engine.epoch.frame_sizes import FrameSizes
 from streamkit.engine.epoch.frame_times import FrameTimes
 from streamkit.engine.epoch.order import Backlog, Cut, TimesAndOffsets, cut, times_before
+from streamkit.engine.epoch.row_counting import RowCounting
 from streamkit.engine.epoch.stream_time import (
     ALWAYS_AHEAD,
     BOOTSTRAP,
@@ -60,6 +61,7 @@ from streamkit.state.changelog import ChangelogOffsets, CommittedChanges, begun_
 
 WAIT_SECONDS = (0.01, 0.5)  # the least and the most between two looks for records, if no commit is heard of
 EVERYTHING = 2**62
+COUNTING_EPOCHS = 64  # so many go on alike, before it is asked again how rows are counted
 CLOCK = "clock"  # among the stream times: when the last tick was
 
 
@@ -92,6 +94,11 @@ class Planner:
     @cached_property
     def _begun_us(self) -> dict[int, int]:
         """When `next_end` began that look."""
+        return {}
+
+    @cached_property
+    def _counted(self) -> dict[int, RowCounting]:
+        """How rows of stores are counted, by the epoch from which on; the newest alone."""
         return {}
 
     @cached_property
@@ -387,7 +394,15 @@ class Planner:
         tables = self._globals()
         planned_us = (begun_us, monotonic_us())
         plan = EpochPlan(
-            self.application, self._open_again(before), end, len(parts), changes, tables, purged_below, planned_us=planned_us
+            self.application,
+            self._open_again(before),
+            end,
+            len(parts),
+            changes,
+            tables,
+            purged_below,
+            counting=self._counting(before.epoch),
+            planned_us=planned_us,
         )
         return plan, parts
 
@@ -451,8 +466,8 @@ class Planner:
             if not manifest.end_offsets[self.topic_ids[number]]:
                 raise TopicNotFoundError(
                     f"the input {self.program.inputs[number].topic} of application {self.application.name} was deleted, or deleted and "
-                    "created again, since the application started; start it again: that reads the topic that is there, "
-                    "or says which stores have rows of the one that was deleted"
+                    "created again, since the application started; start it again: the start reads the topic that "
+                    "exists now, or says which stores have rows of the deleted one"
                 )
         return {
             (number, partition): (
@@ -473,8 +488,8 @@ class Planner:
             return earliest if position is None else position
         topic = self.program.inputs[number].topic
         message = (
-            f"application {self.application.name} stands at offset {position} of topic {topic}, partition {partition}, and what lies "
-            f"before {earliest} has been deleted; reset the application, or keep the topic's data for longer"
+            f"application {self.application.name} is at offset {position} of topic {topic}, partition {partition}, and the records "
+            f"before {earliest} have been deleted; reset the application, or keep the topic's data for longer"
         )
         raise OffsetOutOfRangeError(message, topic, partition, position, earliest, end)
 
@@ -519,6 +534,19 @@ class Planner:
             first_epoch=near.epoch if near is not None else 0,
             begun=begun_of(self.catalog.applications.get(self.application.name).metrics) if self.program.unlogged else {},
         )
+
+    def _counting(self, epoch: int) -> RowCounting:
+        """How the epoch after this one counts rows; asked again behind one that began to count, and behind some that went on."""
+        for since, counting in self._counted.items():
+            if not counting.begun and since <= epoch < since + COUNTING_EPOCHS:
+                return counting
+        self._counted.clear()
+        if not (stores := self.application.stores):
+            return RowCounting()
+        totals = self.catalog.applications.get(self.application.name).metrics
+        changelog_ids = {name: store.changelog_id for name, store in stores.items()}
+        self._counted[epoch] = counting = RowCounting.after(totals, self.program, changelog_ids)
+        return counting
 
     def _globals(self) -> Mapping[int, tuple[Extent, ...]]:
         if not (numbers := self._numbers("global_table")):

@@ -2,55 +2,49 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from streamkit.config import load_settings
 from streamkit.engine.evolution.continuation import Continuation, continuation, stores_to_rebuild
 from streamkit.engine.evolution.definition import COLUMN, Difference, original_of
-from streamkit.engine.runs.start import check_logs, check_options, declared_changelog, declared_output
+from streamkit.engine.evolution.program_comparison import (
+    NEEDLESS_COPY,
+    TOLD_TO_DROP,
+    gone_inputs,
+    gone_outputs,
+    input_change,
+    inputs_by_topic,
+    kind_text,
+    output_change,
+    shape_text,
+    step_changes,
+)
+from streamkit.engine.runs.start import check_logs, check_options, declared_output, declared_store
 from streamkit.errors import StreamKitError
-from streamkit.log.catalog import applications, topics
+from streamkit.log.catalog import applications
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.catalog import Catalog
-from streamkit.log.topic.topic import Topic
+from streamkit.log.topic.topic import UNCREATED, Topic
 from streamkit.names import changelog_topic
-from streamkit.plan.earlier_program import has_steps, read_program
-from streamkit.plan.operator import Operator
-from streamkit.plan.plain import to_plain
+from streamkit.plan.added_topics import created
+from streamkit.plan.earlier_program import read_program
 from streamkit.plan.program import STREAM_KINDS, Input, Output, Program
-from streamkit.plan.python_function import renumbered
+from streamkit.plan.program_change import (
+    ADDED,
+    CHANGED,
+    GONE,
+    INPUTS,
+    OUTPUTS,
+    REFUSED,
+    SAME,
+    STORES,
+    TASKS,
+    ProgramChange,
+    changes_of,
+)
 from streamkit.plan.refusal import RefusedTopic
 from streamkit.state.format import is_earlier
-
-SAME, ADDED, GONE, CHANGED, REFUSED = "same", "added", "gone", "changed", "refused"
-INPUTS, OUTPUTS, STORES, TASKS, STEPS = "inputs", "outputs", "stores", "tasks", "steps"
-SUBJECTS = (INPUTS, OUTPUTS, STORES, TASKS, STEPS)
-_SHOWN_ELSEWHERE = (
-    "source",
-    "write",
-    "send",
-    "receive",
-    "fold",
-)  # kinds of operators that are inputs, outputs, or the way between kernels
-_PLACES = ("id", "stage", "inputs", "streams", "window")  # fields of an operator that say where it stands, or stand in its text
-_STREAMS = re.compile(r"(?<=stream time of input )\d+(?:, \d+)*")
-
-
-@dataclass(frozen=True)
-class ProgramChange:
-    """
-    What becomes of one input, output, store or step, or of the tasks.
-
-    `fate` is one of the words above, `text` says more; `before` is the text of what was there and has changed.
-    """
-
-    subject: str
-    name: str
-    fate: str
-    text: str = ""
-    before: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +58,7 @@ class Preview:
 
     def of(self, subject: str) -> list[ProgramChange]:
         """The changes of one subject."""
-        return [change for change in self.changes if change.subject == subject]
+        return changes_of(self.changes, subject)
 
 
 def preview(
@@ -89,7 +83,7 @@ def preview(
         *_outputs(catalog, program, before, _topics_of(refused, False)),
         *_stores(catalog, found),
         _tasks(program, found.known, tasks),
-        *_steps(found.program_in_stored_order(), before),
+        *step_changes(before, found.program_in_stored_order()),
     )
     return Preview(program.application, found.known, changes, tuple(dict.fromkeys(refusals)))
 
@@ -109,7 +103,7 @@ def _refusals(catalog: Catalog, found: Continuation, tasks: int | None, refused:
     if found.known is not None:
         yield from _failure(_check_keys, catalog, found.known, program)
     for store in program.stores:
-        yield from _failure(_check_changelog, catalog, declared_changelog(program, store.name))
+        yield from _failure(_check_store, catalog, program, store.name)
     yield from map(str, found.refusals())
 
 
@@ -126,8 +120,14 @@ def _check_keys(catalog: Catalog, known: ApplicationState, program: Program) -> 
 
 def _inputs_found(catalog: Catalog, program: Program) -> list[Topic]:
     """The topics that the program reads, as far as they exist."""
-    found = (catalog.topics.find(source.topic) for source in program.inputs)
+    found = (_topic(catalog, program, source.topic) for source in program.inputs)
     return [topic for topic in found if topic is not None]
+
+
+def _topic(catalog: Catalog, program: Program, name: str) -> Topic | None:
+    """A topic as it is, or as the start would create it because the topology adds it."""
+    new = (created(topic, load_settings().topic_partitions) for topic in program.topics if topic.name == name)
+    return catalog.topics.find(name) or next(new, None)
 
 
 def _check_created(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> None:
@@ -135,51 +135,41 @@ def _check_created(catalog: Catalog, output: Output, inputs: Sequence[Topic]) ->
         declared_output(output, inputs)
 
 
-def _check_changelog(catalog: Catalog, declared: Topic) -> None:
-    if (existing := catalog.topics.find(declared.name)) is not None:
-        topics.fitted(existing, declared)
+def _check_store(catalog: Catalog, program: Program, store: str) -> None:
+    catalog.applications.check_changelog(program.application, declared_store(program, store))
 
 
 def _inputs(
     catalog: Catalog, program: Program, before: Program | None, known: ApplicationState | None, refused: set[str]
 ) -> Iterator[ProgramChange]:
-    earlier = {source.topic: source for source in before.inputs} if before is not None else {}
-    now = {one.topic: one for one in program.inputs}
-    for source in now.values():
-        topic = catalog.topics.find(source.topic)
+    earlier, now = inputs_by_topic(before), inputs_by_topic(program)
+    for name, inputs in now.items():
+        topic = _topic(catalog, program, name)
         has_position = known is not None and topic is not None and topic.id in known.positions
-        was = earlier.get(source.topic)
-        if topic is None or source.topic in refused:
-            yield ProgramChange(INPUTS, source.topic, REFUSED, _misfit(topic, source))
-        elif was is None:
-            yield ProgramChange(INPUTS, source.topic, ADDED, _reading(source, has_position))
-        elif was.kind != source.kind:
-            yield ProgramChange(INPUTS, source.topic, CHANGED, _reading(source, has_position), _kind(was))
+        if topic is None or name in refused:
+            yield ProgramChange(INPUTS, name, REFUSED, _misfit(topic, inputs[0]))
         else:
-            yield ProgramChange(INPUTS, source.topic, SAME, _reading(source, has_position))
-    for name in sorted(set(earlier) - set(now)):
-        yield ProgramChange(INPUTS, name, GONE, "no longer read")
+            text = "; ".join(_reading(one, has_position) for one in inputs)
+            text += "; topic is created" if topic.id == UNCREATED else ""
+            yield input_change(name, earlier.get(name, ()), inputs, text)
+    yield from gone_inputs(earlier, now)
 
 
 def _misfit(topic: Topic | None, meant: Input | Output) -> str:
     """A topic beside what the topology takes it for, on one line."""
     if topic is None:
         return "topic does not exist"
-    return f"topic has {topic.schema}, key {list(topic.key)}; the topology has {meant.schema}, key {list(meant.key)}"
+    return f"topic has {topic.schema}, key {list(topic.key)}; the topology has {shape_text(meant)}"
 
 
 def _reading(source: Input, has_position: bool) -> str:
     if source.kind not in STREAM_KINDS:
-        return f"{_kind(source)}, read whole"
-    return f"{_kind(source)}, {'goes on where it was read to' if has_position else 'read from its beginning'}"
-
-
-def _kind(source: Input) -> str:
-    return source.kind.replace("_", " ")
+        return kind_text(source)
+    return f"{kind_text(source)}, {'goes on where it was read to' if has_position else 'read from its beginning'}"
 
 
 def _outputs(catalog: Catalog, program: Program, before: Program | None, refused: set[str]) -> Iterator[ProgramChange]:
-    earlier = {output.topic for output in before.outputs} if before is not None else set()
+    earlier = {output.topic: output for output in before.outputs} if before is not None else {}
     changelogs = {changelog_topic(program.application, store.name) for store in program.stores}
     inputs = _inputs_found(catalog, program)
     for output in program.outputs:
@@ -198,15 +188,14 @@ def _outputs(catalog: Catalog, program: Program, before: Program | None, refused
                 OUTPUTS, output.topic, fate, f"topic is created: partitions={created.partitions}, cleanup.policy={policy}"
             )
         else:
-            yield ProgramChange(OUTPUTS, output.topic, fate, "topic exists, results are appended" if fate == ADDED else "")
-    for topic in sorted(earlier - {output.topic for output in program.outputs}):
-        yield ProgramChange(OUTPUTS, topic, GONE, "no longer written; the topic stays")
+            yield output_change(earlier.get(output.topic), output, "topic exists, results are appended")
+    yield from gone_outputs(before, program)
 
 
 def _stores(catalog: Catalog, found: Continuation) -> Iterator[ProgramChange]:
     program, known = found.program, found.known
     for store in program.stores:
-        if failure := list(_failure(_check_changelog, catalog, declared_changelog(program, store.name))):
+        if failure := list(_failure(_check_store, catalog, program, store.name)):
             yield ProgramChange(STORES, store.name, REFUSED, failure[0])
         elif store.name in found.unfilled:
             yield ProgramChange(
@@ -241,8 +230,8 @@ def _stores(catalog: Catalog, found: Continuation) -> Iterator[ProgramChange]:
 
 def _why_gone(found: Continuation, store: str) -> str:
     if store in found.program.dropped_stores:
-        return "as the topology says"
-    return "empty, left by a start that failed" if store in found.unused else "a copy that no join looks up any more"
+        return TOLD_TO_DROP
+    return "empty, left by a start that failed" if store in found.unused else NEEDLESS_COPY
 
 
 def _difference(found: Continuation, store: str) -> str:
@@ -270,7 +259,7 @@ def _fate(one: Difference, is_filled: bool) -> str:
 def _renaming(found: Continuation, orphan: str) -> str:
     """What the topology has instead of an orphaned store, if it may be the same under another name."""
     if ways := found.ways_on(orphan):
-        return "; ".join(f"{name} would hold the same; {way} goes on with it" for name, way in ways.items())
+        return "; ".join(f"{name} would hold the same rows; {way} continues with them" for name, way in ways.items())
     return f"the topology no longer names it; app.drop_store({orphan!r}) deletes it"
 
 
@@ -295,40 +284,3 @@ def _tasks(program: Program, known: ApplicationState | None, tasks: int | None) 
     if tasks is None or tasks == before:
         return ProgramChange(TASKS, "tasks", SAME, str(before))
     return ProgramChange(TASKS, "tasks", CHANGED, str(tasks), str(before))
-
-
-def _steps(program: Program, before: Program | None) -> Iterator[ProgramChange]:
-    """What records go through, without what the other subjects show; nothing if only the keepers of stores are known of before."""
-    if before is not None and not has_steps(before):
-        return
-    now, earlier = _shown(program), _shown(before)
-    for name, operator in now.items():
-        text = _text(program, operator)
-        if name not in earlier or before is None:
-            yield ProgramChange(STEPS, name, ADDED, text)
-        elif (was := _text(before, earlier[name])) != text:
-            yield ProgramChange(STEPS, name, CHANGED, text, was)
-        elif fields := _differing_fields(earlier[name], operator):
-            yield ProgramChange(STEPS, name, CHANGED, f"{text}; what has changed: {', '.join(fields)}")
-        else:
-            yield ProgramChange(STEPS, name, SAME, text)
-    for name in earlier:
-        if before is not None and name not in now:
-            yield ProgramChange(STEPS, name, GONE, _text(before, earlier[name]))
-
-
-def _shown(program: Program | None) -> dict[str, Operator]:
-    operators = program.operators if program is not None else ()
-    return {operator.id: operator for operator in operators if operator.kind not in _SHOWN_ELSEWHERE}
-
-
-def _text(program: Program, operator: Operator) -> str:
-    """What an operator does, with topics instead of the numbers of inputs, which move when another input comes."""
-    return _STREAMS.sub(lambda found: ", ".join(program.inputs[int(one)].topic for one in found[0].split(", ")), operator.text())
-
-
-def _differing_fields(before: Operator, now: Operator) -> list[str]:
-    """The fields in which two operators of the same text differ, as a function does whose code has changed."""
-    was, made = (json.loads(renumbered(json.dumps(one))) for one in to_plain([before, now]))
-    fields = dict.fromkeys([*was, *made])
-    return [name.replace("_", " ") for name in fields if name not in _PLACES and was.get(name) != made.get(name)]

@@ -143,8 +143,8 @@ def _read_again(log: Log, epochs: LocalEpochs, state: ApplicationState, given: G
     while (end := planner.next_end(before, until)) is not None:
         if wanted.is_stopped():
             raise RebuildStoppedError(
-                f"the rebuild of {', '.join(wanted.stores)} was stopped after {done:,} of {total:,} records; {state.name} is as it was, and the "
-                "same command goes on from here"
+                f"the rebuild of {', '.join(wanted.stores)} was stopped after {done:,} of {total:,} records; {state.name} is unchanged, and the "
+                "same command continues from here"
             )
         _check_turn(log, state)
         before = epochs.run(epochs.plan(before, end)).end
@@ -167,5 +167,5 @@ def _check_turn(log: Log, state: ApplicationState) -> None:
     if newest != state.generation:
         raise FencedError(
             f"application {state.name}: generation {newest} has started while its stores were rebuilt in generation {state.generation}; it is "
-            "as it was, and the rebuild begins again with the next start that asks for it"
+            "unchanged, and the rebuild begins again with the next start that asks for it"
         )

@@ -174,7 +174,7 @@ class _Watched:
             age_ms = None if name is None else self._log.heartbeats.without_waiting().ages_ms(name).get(name)
         except (StreamKitError, OSError) as error:
             if str(error) != self._told:
-                _logger.warning("it cannot be told whether %s is alive: %s", self._application, error)
+                _logger.warning("cannot find out whether %s is alive: %s", self._application, error)
             self._seen_at, self._told = time.monotonic(), str(error)
             return 0
         now, seen, self._told = time.monotonic(), None if state is None else (state.generation, state.epoch), ""

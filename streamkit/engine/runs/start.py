@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +21,7 @@ from streamkit.errors import ConfigError, OrphanedStateError
 from streamkit.failpoints import reach
 from streamkit.log.catalog.applications import ApplicationState, StoreDeclaration
 from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.sql_queries import QueriesSeen
 from streamkit.log.database.location import absolute_folder
 from streamkit.log.database.system_error import obstacle
 from streamkit.log.maintenance.orphans import collect_orphans
@@ -39,6 +40,7 @@ from streamkit.names import (
     plan_generation,
     rebuilding,
 )
+from streamkit.plan.added_topics import created
 from streamkit.plan.program import STREAM_KINDS, Output, Program
 from streamkit.state.changelog import COLUMNS
 from streamkit.state.restoring import forget_restoring
@@ -74,26 +76,30 @@ def start(
     clock: Clock | None = None,
     rebuild: StoreRebuild | None = None,
     follows: str | None = None,
+    seen: QueriesSeen | None = None,
 ) -> Planner:
     """
     Begin a new generation of the program's application, which fences all older ones, and return its planner.
 
-    Creates missing output and changelog topics, deletes what dead generations left behind, and brings stored state forward. The
-    planner's program is this one with the parts of stores in the order in which they are stored. The stores of `rebuild` are filled
-    again by it, before anything reads them; stores that the topology drops go with the next start then. `follows` names the application
-    that this one follows. Raises ConfigError for options out
-    of range, TopicNotFoundError for a missing input, OrphanedStateError if state would be left behind or misread, TopologyError for an output
-    whose records have another form.
+    Creates missing topics: those that the topology adds, outputs and changelogs; deletes what dead generations left behind, and brings
+    stored state forward. The planner's program is this one with the parts of stores in the order in which they are stored. The stores
+    of `rebuild` are filled again by it, before anything reads them; stores that the topology drops go with the next start then.
+    `follows` names the application that this one follows. Raises ConfigError for options out of range, TopicNotFoundError for a missing
+    input, OrphanedStateError if state would be left behind or misread, TopologyError for an output whose records have another form,
+    FencedError if what a runner of queries has `seen` is so no more.
     """
     check_options(tasks, records_max, program)
     settings = settings or load_settings()
     local_dir = checked_local_dir(storage, settings)
+    read = {source.topic for source in program.inputs}
+    _add_topics(catalog, (topic for topic in program.topics if topic.name in read), settings.topic_partitions)
     inputs = [catalog.topics.get(source.topic) for source in program.inputs]
     found = continued(catalog, program, rebuild.stores if rebuild is not None else frozenset())
     program = found.program_in_stored_order()
     check_logs(catalog, found, program, rebuild.stores if rebuild is not None else frozenset())
-    topics = catalog.topics
-    outputs = [topics.find(output.topic) or topics.create(declared_output(output, inputs)) for output in program.outputs]
+    stores = _checked_stores(catalog, program)
+    _add_topics(catalog, program.topics, max((topic.partitions for topic in inputs), default=1))
+    outputs = [_output_topic(catalog, output, inputs) for output in program.outputs]
     reach("start.before_commit")
     state = catalog.applications.start(
         program.application,
@@ -103,12 +109,13 @@ def start(
         program_hash=program.fingerprint if rebuild is None or found.known is None else found.known.program_hash,
         program=None if found.evolved or found.filled or rebuild is not None else program.text,
         inputs=_input_ids(program, inputs),
-        stores=[StoreDeclaration(store.name, declared_changelog(program, store.name)) for store in program.stores],
+        stores=stores,
         dropped=[name for name in found.dropped if rebuild is None or name not in program.dropped_stores],
         compared=found.text,
         stale_times=found.stale_times({topic.name: topic.id for topic in inputs}) if rebuild is None else (),
         shifted_times=found.shifted_times,
         follows=follows,
+        seen=seen,
     )
     reach("start.after_commit")
     collect_dead(catalog, storage, state)
@@ -124,10 +131,24 @@ def start(
     changelog_ids = [store.changelog_id for store in application.stores.values()]
     # A flush of what small commits have left may take seconds, and small epochs need none: the first plan for Spark's tasks makes it.
     anchor = Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0, flushes=False)
-    limit = _records_per_epoch(program, records_max or EVERYTHING, settings)
-    bytes_max = settings.max_bytes_per_epoch
     rows_of = partial(KEPT_FRAMES.rows, is_last=False)  # for the readers of this process; those of Spark are in others
-    return Planner(program, application, catalog, storage, clock, anchor, limit, bytes_max=bytes_max, rows_of=rows_of)
+    bounds = _records_per_epoch(program, records_max or EVERYTHING, settings), settings.max_bytes_per_epoch
+    return Planner(program, application, catalog, storage, clock, anchor, bounds[0], bytes_max=bounds[1], rows_of=rows_of)
+
+
+def _checked_stores(catalog: Catalog, program: Program) -> list[StoreDeclaration]:
+    """The stores of a program; ConfigError or TopicExistsError, before anything is written, for one whose changelog another store has."""
+    stores = [declared_store(program, store.name) for store in program.stores]
+    for store in stores:
+        catalog.applications.check_changelog(program.application, store)
+    return stores
+
+
+def _add_topics(catalog: Catalog, topics: Iterable[Topic], partitions: int) -> None:
+    """Create those topics that do not exist; what is written has as many partitions as the widest input, unless it says how many."""
+    for topic in topics:
+        if catalog.topics.find(topic.name) is None:
+            catalog.topics.create(created(topic, partitions))
 
 
 def _application(
@@ -205,7 +226,7 @@ def check_logs(catalog: Catalog, found: Continuation, program: Program, rebuilt:
         )
         if name in rebuilt:
             raise OrphanedStateError(
-                f"the store {name!r} has no log, so a start cannot tell which of its rows are to go; expected another store in its place, with "
+                f"the store {name!r} has no log, so a start cannot know which of its rows to delete; expected another store in its place, with "
                 f"{dropping}"
             )
         if name not in found.compared or not catalog.manifest.purged_below(found.known.stores[name].changelog_topic_id):
@@ -214,7 +235,7 @@ def check_logs(catalog: Catalog, found: Continuation, program: Program, rebuilt:
             raise unread_store(name, found.before.keeper(name).stores)
         if name not in program.unlogged:
             raise OrphanedStateError(
-                f"the store {name!r} had no log until now, so what it holds could not be restored from one; expected "
+                f"the store {name!r} had no log until now, so its rows could not be restored from a log; expected "
                 f"app.disable_logging({name!r}) as before, another store in its place, with {dropping}, or "
                 f"`streamkit apps reset {program.application}`"
             )
@@ -269,6 +290,11 @@ def _input_ids(program: Program, inputs: Sequence[Topic]) -> dict[int, bool]:
     return ids
 
 
+def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> Topic:
+    """The topic of an output, which is created unless it is there."""
+    return catalog.topics.find(output.topic) or catalog.topics.create(declared_output(output, inputs))
+
+
 def declared_output(output: Output, inputs: Sequence[Topic]) -> Topic:
     """The topic that a start creates for an output that has none."""
     partitions = output.partitions or max((topic.partitions for topic in inputs), default=1)
@@ -279,9 +305,9 @@ def declared_output(output: Output, inputs: Sequence[Topic]) -> Topic:
     return declare_topic(output.topic, output.schema, output.key, None, partitions, config, output.partition_by or None)
 
 
-def declared_changelog(program: Program, store: str) -> Topic:
+def declared_store(program: Program, store: str) -> StoreDeclaration:
     """
-    The changelog of a store; as in Kafka Streams its segments are small, and here also young, so that compaction comes soon.
+    A store and its changelog; as in Kafka Streams its segments are small, and here also young, so that compaction comes soon.
 
     That of windows is also deleted by time. The time is the stream time that epochs commit, so `retention.ms` says how long that is.
     Of a store without a log the changes of the newest epochs are kept, by the time of the newest, and of keys nothing.
@@ -296,4 +322,5 @@ def declared_changelog(program: Program, store: str) -> Topic:
         config |= {"cleanup.policy": "delete", "retention.ms": UNLOGGED_RETENTION_MS}
     elif store in program.keeper(store).dated_stores:
         config |= {"cleanup.policy": "compact,delete", "retention.ms": program.changelog_retention_ms(store)}
-    return declare_topic(name, COLUMNS, "key", None, program.changelog_partitions, config, internal=True)
+    changelog = declare_topic(name, COLUMNS, "key", None, program.changelog_partitions, config, internal=True)
+    return StoreDeclaration(store, changelog)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streamkit.engine.epoch.row_counting import SAMPLED_ROWS, STORE_ROWS
 from streamkit.engine.runs.epoch_report import BUSY_US, ROWS_IN, ROWS_OUT
 from streamkit.engine.stage.context import CHANGES, READ, WRITTEN
 from streamkit.plan.naming import step_of
@@ -13,7 +14,7 @@ from streamkit.plan.operator import Operator, source_of
 from streamkit.plan.program import Program
 
 # Counts that are of steps but no reason to leave rows out, and those of topics and stores, one of which may have the name of a step.
-OTHER_COUNTS = (ROWS_IN, ROWS_OUT, BUSY_US, READ, WRITTEN, CHANGES)
+OTHER_COUNTS = (ROWS_IN, ROWS_OUT, BUSY_US, READ, WRITTEN, CHANGES, STORE_ROWS, SAMPLED_ROWS)
 
 
 @dataclass(frozen=True)

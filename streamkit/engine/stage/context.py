@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from streamkit.arrays import Integers
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.epoch import EpochPlan, Slice
 from streamkit.engine.epoch.report import Counts, ReachedBy, SplitReport, TimesRead
 from streamkit.engine.epoch.stream_time import of_purge
 from streamkit.engine.rows.exchange import Arrival, Packed
 from streamkit.engine.stage.global_table import GlobalTableRows
+from streamkit.engine.stage.row_counts import count_changes
 from streamkit.engine.stage.scheduled_call import ScheduledCall
 from streamkit.engine.stage.work import Work, observer
 from streamkit.log.slab.slab import FrameInput
@@ -130,8 +131,14 @@ class Context:
         application = self.plan.application.name
         return GlobalTableRows.read(self.storage, source, extents, operator.table, operator.table_key, application)
 
-    def change(self, store: str, keys: pa.BinaryArray, values: pa.BinaryArray, timestamps: Integers) -> None:
-        """Hand changes of a store to its changelog; keys are sorted, a null value deletes."""
+    def change(
+        self, store: str, keys: pa.BinaryArray, values: pa.BinaryArray, timestamps: Integers, was_stored: Mask | None = None
+    ) -> None:
+        """
+        Hand changes of a store to its changelog; keys are sorted, a null value deletes.
+
+        `was_stored` says of which keys the store has rows, where the operator knows; otherwise they are looked up to be counted.
+        """
         if not len(keys):
             return
         application = self.plan.application
@@ -142,7 +149,9 @@ class Context:
         if values.null_count:
             columns[DELETED] = values.is_null()
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        partitions = key_groups_of(keys) * application.changelog_partitions // application.key_groups
+        groups = key_groups_of(keys)
+        count_changes(self, store, keys, groups, values, was_stored)
+        partitions = groups * application.changelog_partitions // application.key_groups
         self.frames.extend((topic_id, partition, rows) for partition, rows in runs(batch, partitions))
         self.count(CHANGES, store, len(keys))
 

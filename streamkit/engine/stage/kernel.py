@@ -25,7 +25,8 @@ from streamkit.engine.rows.exchange import Arrival, ArrivedMessages, Packed, col
 from streamkit.engine.rows.rows import OptionalBatch, concatenate
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import RowsInPieces, kernel_of, run_operator
-from streamkit.engine.stage.work import NANOSECONDS
+from streamkit.engine.stage.row_counts import count_begun
+from streamkit.engine.stage.work import NANOSECONDS, observer
 from streamkit.errors import EvaluationError
 from streamkit.failpoints import reach
 from streamkit.log.slab.frame import TopicColumns
@@ -117,14 +118,14 @@ def _run(
     state = _open(program, plan, stage, task, storage, folder, stores)
     changelog_ids = {store.changelog_id for store in application.stores.values()}
     begin = partial(Context, program, plan, storage, arrival, state, groups, origin=task, in_process=in_process)
-    run = _StageRun(program.operators_of(stage), partial(begin, may_give_pieces=True), changelog_ids)
+    run = _StageRun(program.operators_of(stage), partial(begin, may_give_pieces=True), stage, changelog_ids)
     try:
         try:
             slab = _write(run, program, plan, storage)
         except EvaluationError as error:
             if error.is_placed:
                 raise
-            run = _StageRun(run.operators, partial(begin, is_leaving_out=True), changelog_ids)
+            run = _StageRun(run.operators, partial(begin, is_leaving_out=True), stage, changelog_ids)
             if not program.on_error:
                 deque(run.frames(), maxlen=0)  # which names the record
                 raise
@@ -158,6 +159,7 @@ class _StageRun:
 
     operators: Sequence[Operator]
     begin: Callable[[], Context]
+    stage: int
     changelog_ids: Collection[int]
     context: Context = field(init=False)
     changes: list[FrameInput] = field(default_factory=list)
@@ -165,6 +167,9 @@ class _StageRun:
     def frames(self) -> Iterator[FrameInput]:
         """The frames with rows that the operators make, as they make them."""
         self.context = self.begin()
+        if (one := observer()) is not None:
+            one.begins(self.context.plan, self.stage, self.context.origin)
+        count_begun(self.context, self.stage)
         self.changes.clear()
         for frame in run_operators(self.operators, self.context):
             if frame[2].num_rows:

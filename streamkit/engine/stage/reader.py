@@ -26,6 +26,7 @@ from streamkit.engine.rows.rows import OptionalBatch, concatenate, constant, row
 from streamkit.engine.stage.advance import Advances
 from streamkit.engine.stage.context import READ, Context
 from streamkit.engine.stage.registry import kernel_of, run_operator
+from streamkit.engine.stage.work import observer
 from streamkit.errors import EvaluationError
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.kept_frames import KEPT_FRAMES
@@ -66,6 +67,8 @@ def read_split(
 
 def _run(program: Program, split: ReaderSplit, context: Context, advances: Advances, placed: Collection[int]) -> None:
     """Run the readers' operators on the rows of a split; those of the inputs `placed` carry their place."""
+    if (one := observer()) is not None:
+        one.begins(context.plan, 0, split.number)
     stage = _ReaderStage(program.operators_of(0), context)
     for piece in split.slices:
         batches = slice_batches(program, piece, context, advances, piece.input in placed)

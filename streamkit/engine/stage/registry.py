@@ -23,6 +23,7 @@ from streamkit.engine.rows.blame import with_record
 from streamkit.engine.rows.rows import OptionalBatch
 from streamkit.engine.stage.dead_letter_rows import original
 from streamkit.engine.stage.leaving_out import run_leaving_out
+from streamkit.engine.stage.work import observer
 from streamkit.errors import ColumnTooLargeError, EvaluationError
 from streamkit.plan.naming import step_of
 from streamkit.plan.operator import PORT, Operator
@@ -111,6 +112,8 @@ def run_operator(
                 context.work.gave(name, rows)
         return made
     except Exception as error:
+        if (one := observer()) is not None:
+            one.failed(operator.id)
         if context.state is not None and is_of_state(error):
             check_changelogs(context.storage, context.plan.changes, _kept_stores(operator, context), context.groups)
         raise

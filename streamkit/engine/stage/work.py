@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar, final
 
 import pyarrow as pa
 
+from streamkit.engine.epoch.epoch import EpochPlan
 from streamkit.engine.epoch.report import WorkDone
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.RecordBatch | None)
@@ -26,6 +27,12 @@ NANOSECONDS = 1_000  # in a microsecond
 
 class Observer(Protocol):
     """Whoever looks at the operators of this thread while they work, as a trace does."""
+
+    def begins(self, plan: EpochPlan, stage: int, part: int) -> None:
+        """A task begins its run of a stage, or begins it again: then what it made and changed before counts no more."""
+
+    def failed(self, operator_id: str) -> None:
+        """An operator has failed, and the run of its stage with it."""
 
     def made(self, name: str, rows: pa.RecordBatch) -> None:
         """An operator has made rows, which others take by this name."""

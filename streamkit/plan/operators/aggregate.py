@@ -175,7 +175,7 @@ class AggregateNode(Grouping):
 
     def lower(self, building: Building) -> Step:
         rows, key = grouped(self, self.key, building.lower(self.child), f"{building.name(self)}:group", building)
-        aggregates = building.analyzer_of(STREAM).aggregates(rows.schema, self.aggregates, self.at)
+        aggregates = building.analyzer_of(self.child).aggregates(rows.schema, self.aggregates, self.at)
         window, store = self.delayed_window(), building.store_name(self)
         windowing = self.windowing(window, building) if window else None
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
@@ -322,6 +322,10 @@ class Aggregate(Operator):
         return (self.store,)
 
     @property
+    def newest_rows(self) -> str:
+        return self.store
+
+    @property
     def dated_stores(self) -> tuple[str, ...]:
         return (self.store,) if self.window is not None and not self.window.may_lead else ()
 
@@ -461,8 +465,9 @@ def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, bui
                 f"the group column {name!r} would hide the {node.grouped_relation}'s column of that name; expected another name",
                 node.at,
             )
+    grouped_rows = node.streams[place] if node.grouped_relation == STREAM else node.grouped_relation
     computed = typed(
-        [pair for pair in group_key if pair[0] not in plain], rows.schema, building.analyzer_of(node.grouped_relation), node.at
+        [pair for pair in group_key if pair[0] not in plain], rows.schema, building.analyzer_of(grouped_rows), node.at
     )
     columns = (*((name, column_of(rows.schema, name)) for name in rows.schema.names), *computed)
     schema = make_schema(typed_columns(columns, rows.schema), node.at)

@@ -11,7 +11,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.demands import EMIT_MODES, WITH_OLD_VALUES, Demands, emission
 from streamkit.plan.node import Node
 from streamkit.plan.on_error import FAIL
-from streamkit.plan.operator import PORT, Names, Operator, port_of
+from streamkit.plan.operator import PORT, Names, Operator, RowStep, port_of
 from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.changes_by_key import by_key
 from streamkit.plan.operators.net_change import net_changes
@@ -165,6 +165,10 @@ class Emit(Operator):
 
     kind: ClassVar[str] = "emit"
     traits: ClassVar[OperatorTraits] = OperatorTraits(is_view=True)
+
+    @property
+    def row_step(self) -> RowStep:
+        return RowStep()
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset(rows.names)

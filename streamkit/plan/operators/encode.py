@@ -9,14 +9,19 @@ from typing import ClassVar
 from streamkit.formats.format import Format
 from streamkit.names import HEADERS
 from streamkit.plan.encoding import Encoded
-from streamkit.plan.operator import Key, Names, Operator
+from streamkit.plan.event_time import EventTime
+from streamkit.plan.operator import Key, Names, Operator, RowStep
 from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.schema import Schema
 
 
 @dataclass(frozen=True)
 class Encode(Operator):
-    """Key and value bytes in place of columns; `key` and `value` are the columns of each. A deletion has no value."""
+    """
+    Key and value bytes in place of columns; `key` and `value` are the columns of each. A deletion has no value.
+
+    Records have the time that a column says, if there is a `time`.
+    """
 
     kind: ClassVar[str] = "encode"
     traits: ClassVar[OperatorTraits] = OperatorTraits(leaves_out=EACH_ALONE, stage_min=1)
@@ -25,12 +30,18 @@ class Encode(Operator):
     keys: Format
     key: Schema
     value: Schema
+    time: EventTime | None = None
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
         return None
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
-        return frozenset((*self.key.names, *self.value.names)) | (needed & {HEADERS})
+        times = () if self.time is None else self.time.columns_read
+        return frozenset((*self.key.names, *self.value.names, *times)) | (needed & {HEADERS})
+
+    @property
+    def row_step(self) -> RowStep:
+        return RowStep()
 
     @property
     def bytes_made(self) -> Encoded:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from streamkit.plan.analysis import Analyzer
@@ -11,7 +11,8 @@ from streamkit.plan.building import Building
 from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.expression_text import expression_text, typed_text
-from streamkit.plan.operator import Key, Names, Operator, referenced
+from streamkit.plan.node import NEWER
+from streamkit.plan.operator import Key, Names, Operator, RowStep, referenced
 from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.operators.net_change import net_changes
 from streamkit.plan.operators.old_values import with_old_values
@@ -24,16 +25,17 @@ from streamkit.schema import Schema
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FilterNode(StatelessStep):
-    """Rows for which `predicate` is true."""
+    """Rows for which `predicate` is true; of a stream that `drops_deletions`, none that delete."""
 
     kind: ClassVar[str] = "filter"
     predicate: Expression
+    drops_deletions: bool = field(default=False, metadata=NEWER)
 
     def traits_over(self, below: Sequence[Traits]) -> Traits:
         return replace(super().traits_over(below), is_filtered=True)
 
     def text(self) -> str:
-        return f"filter {expression_text(self.predicate)}"
+        return "filter rows that do not delete" if self.drops_deletions else f"filter {expression_text(self.predicate)}"
 
     def changes(self, building: Building) -> Step:
         """Every change; no deletion of what was not there, if the old values of the table are known."""
@@ -46,7 +48,8 @@ class FilterNode(StatelessStep):
     def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
         predicate = analyzer.predicate(rows.schema, self.predicate, self.at)
         is_table = rows.table and self.relation != STREAM  # a stream's filter drops rows, also among a table's changes
-        return replace(rows, operator=Filter(step_id, UNSTAGED, (rows.id,), predicate, is_table, rows.key), at=self.at)
+        operator = Filter(step_id, UNSTAGED, (rows.id,), predicate, is_table, rows.key, self.drops_deletions)
+        return replace(rows, operator=operator, at=self.at)
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,15 @@ class Filter(Operator):
     predicate: TypedExpression
     table: bool = False
     key: Key = ()
+    drops_deletions: bool = False
 
     @property
     def reads_order(self) -> bool:
         return False
+
+    @property
+    def row_step(self) -> RowStep | None:
+        return RowStep(condition=self.predicate) if self.table else None
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return needed | referenced(self.predicate)

@@ -117,7 +117,13 @@ class Materialize(Operator):
 
     kind: ClassVar[str] = "materialize"
     traits: ClassVar[OperatorTraits] = OperatorTraits(
-        is_view=True, stage_min=1, is_looked_up=True, follows_rows=True, passes_rows=True, store_fields=("store",)
+        reads_replaced=False,
+        is_view=True,
+        stage_min=1,
+        is_looked_up=True,
+        follows_rows=True,
+        passes_rows=True,
+        store_fields=("store",),
     )
     store: str
     has_row_times: bool = False
@@ -125,6 +131,10 @@ class Materialize(Operator):
     @property
     def stores(self) -> tuple[str, ...]:
         return (self.store,)
+
+    @property
+    def newest_rows(self) -> str:
+        return self.store
 
     def exchange(self, place: int, rows: Step) -> Exchange:
         return Exchange(rows.partition_by, keep_null_keys=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from streamkit.plan.operator import Key, Names, Operator, listed
 from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.origin import Origin
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
-from streamkit.plan.traits import STREAM
+from streamkit.plan.traits import STREAM, Traits
 from streamkit.schema import Schema, SchemaColumn
 
 
@@ -34,6 +34,9 @@ class MergeNode(Node):
         for stream in self.streams:
             if stream.relation != STREAM:
                 raise TopologyError(f"a stream cannot be merged with a {words(stream.relation)}; expected a stream", self.at)
+
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        return replace(super().traits_over(below), are_records=all(one.are_records for one in below))
 
     @cached_property
     def subject(self) -> str:

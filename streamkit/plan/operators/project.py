@@ -15,7 +15,7 @@ from streamkit.plan.expression import Cast, Expression, Reference, TypedExpressi
 from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import NamedColumns, check_columns, check_table_key, make_schema, typed
 from streamkit.plan.node import check_distinct
-from streamkit.plan.operator import Key, Names, Operator, all_names, listed, referenced
+from streamkit.plan.operator import Key, Names, Operator, RowStep, all_names, listed, referenced
 from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.origin import Origin
 from streamkit.plan.stateless import StatelessStep
@@ -101,7 +101,7 @@ class WithColumns(ProjectNode):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SelectKey(ProjectNode):
-    """The columns so far, with these added or replaced, which are the stream's key from here on."""
+    """The columns so far, with these added or replaced, which are the stream's key from here on; none make a stream without a key."""
 
     kind: ClassVar[str] = "select_key"
     columns: tuple[tuple[str, Expression], ...]
@@ -109,8 +109,6 @@ class SelectKey(ProjectNode):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_distinct((name for name, _ in self.columns), "key column", self.at)
-        if not self.columns:
-            raise TopologyError("select_key() was given no columns; expected at least one", self.at)
 
     def columns_of(self, rows: Step, analyzer: Analyzer) -> NamedColumns:
         chosen = {**{name: Reference(name) for name in rows.schema.names}, **dict(self.columns)}
@@ -120,7 +118,7 @@ class SelectKey(ProjectNode):
         return tuple(name for name, _ in self.columns)
 
     def text(self) -> str:
-        return f"select key {named_text(self.columns)}"
+        return f"select key {named_text(self.columns)}" if self.columns else "without key"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -186,6 +184,10 @@ class Project(Operator):
     @property
     def reads_order(self) -> bool:
         return False
+
+    @property
+    def row_step(self) -> RowStep | None:
+        return RowStep(columns=self.columns) if self.table else None
 
     @property
     def passes_on(self) -> bool:

@@ -32,7 +32,7 @@ class SourceNode(Node):
     Rows of a topic; `schema` and `key` stand in for the topic's own where there is no log.
 
     With a `decoding` the topic is opaque, and its bytes are read as columns: `schema` and `key` are those of the decoding.
-    `timestamp` names the column that has the event time of the records.
+    `timestamp` names the column that has the event time of the records; `timestamp_format` is the pattern of its texts.
     """
 
     topic: str
@@ -40,6 +40,7 @@ class SourceNode(Node):
     key: tuple[str, ...] | None = None
     decoding: Decoding | None = field(default=None, metadata=LATER, kw_only=True)
     timestamp: str | None = field(default=None, metadata=NEWER, kw_only=True)
+    timestamp_format: str | None = field(default=None, metadata=NEWER, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -47,7 +48,9 @@ class SourceNode(Node):
         if self.decoding is not None:
             return
         if self.key is not None and self.schema is None:
-            raise TopologyError(f"key={list(self.key)} of {self.topic!r} stands without schema=; expected both or none", self.at)
+            raise TopologyError(
+                f"key={list(self.key)} of {self.topic!r} is given without schema=; expected both or none", self.at
+            )
         missing = [name for name in self.key or () if self.schema is not None and name not in self.schema]
         if missing:
             raise TopologyError(f"the key column {missing[0]!r} of {self.topic!r} is not in its schema: {self.schema}", self.at)
@@ -98,7 +101,7 @@ class StreamSource(SourceNode):
             )
 
     def traits_over(self, below: Sequence[Traits]) -> Traits:
-        return replace(super().traits_over(below), may_lead=self.jump_ms is not None)
+        return replace(super().traits_over(below), may_lead=self.jump_ms is not None, are_records=True)
 
     def text(self) -> str:
         bound = "" if self.jump_ms is None else f", jumps of at most {duration_text(self.jump_ms)}"

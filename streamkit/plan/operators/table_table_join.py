@@ -142,7 +142,7 @@ class TableTableJoin(Node):
         if self._is_by_foreign_key(left):
             if bounds_of(left) or bounds_of(right):
                 raise TopologyError(
-                    "a join by a foreign key takes tables whose keys have no windows; expected on= to name the key columns of both tables, "
+                    "a join by a foreign key needs tables whose keys have no windows; expected on= to name the key columns of both tables, "
                     "or tables without windows",
                     self.at,
                 )

@@ -39,6 +39,10 @@ class VersionedTable(Operator):
     def stores(self) -> tuple[str, ...]:
         return (self.store, self.history)
 
+    @property
+    def newest_rows(self) -> str:
+        return self.store
+
     def history_of(self, store: str) -> FormerRows | None:
         return FormerRows(self.history, self.history_ms) if store == self.store else None
 

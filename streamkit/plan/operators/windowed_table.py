@@ -36,6 +36,10 @@ class WindowedTable(Operator):
         return (self.store,)
 
     @property
+    def newest_rows(self) -> str:
+        return self.store
+
+    @property
     def expires_by(self) -> tuple[Windowing, ...]:
         return tuple(one.window for one in self.settlings)
 

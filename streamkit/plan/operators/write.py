@@ -12,6 +12,7 @@ from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA
 from streamkit.names import check_name
 from streamkit.plan.building import Building
 from streamkit.plan.encoding import Encoding, encoded, other_keys
+from streamkit.plan.event_time import EventTime, event_time_of
 from streamkit.plan.node import LATER, ROUNDED, Node
 from streamkit.plan.operator import Names, Operator
 from streamkit.plan.operator_traits import READ, OperatorTraits
@@ -81,13 +82,20 @@ class To(Node):
             )
         found = encoded(encoding, rows.schema, rows.key, self.topic, self.at)
         operator = Encode(
-            f"{building.name(self)}:encode", UNSTAGED, (rows.id,), self.topic, found.format, found.keys, found.key, found.value
-        )
+            f"{building.name(self)}:encode", UNSTAGED, (rows.id,), self.topic, found.format, found.keys, found.key, found.value,
+            self._time(encoding, rows.schema),
+        )  # fmt: skip
         for step in building.steps.values():
             if isinstance(step.operator, Encode) and step.operator.topic == self.topic:
                 self._check_same_keys(step.operator, operator)
         written = building.add(Step(operator, OPAQUE_SCHEMA, (KEY,), (KEY,), rows.table, self.at))
         return written, replace(found.format, topic=self.topic) if found.format.has_registry else found.format
+
+    def _time(self, encoding: Encoding, rows: Schema) -> EventTime | None:
+        """The column that has the time of what is written; None where that is the time of the rows."""
+        if encoding.timestamp is None:
+            return None
+        return event_time_of(encoding.timestamp, self.topic, rows, None, None, self.at, encoding.timestamp_format)
 
     def _check_same_keys(self, known: Encode, other: Encode) -> None:
         if reason := other_keys(known.bytes_made, other.bytes_made):

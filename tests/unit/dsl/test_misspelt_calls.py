@@ -36,7 +36,7 @@ CALLS: dict[str, tuple[Callable[[Any, Any], Any], type[StreamKitError], str]] = 
         TopologyError,
         r"tumbling\(…, time_zone=…\)",
     ),
-    "a name": (lambda app, log: session("1 day", grace="0 s", width=1), TopologyError, "takes no width=; expected gap"),
+    "a name": (lambda app, log: session("1 day", grace="0 s", width=1), TopologyError, "accepts no width=; expected gap"),
     "months": (
         lambda app, log: sk.tumbling("10000 months", grace="0 s", time_zone="UTC"),
         TopologyError,

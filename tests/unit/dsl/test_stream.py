@@ -103,7 +103,7 @@ def test_to_ends_a_stream():
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda: flights["origin"], r"found \['origin'\]; a column is F.col\('origin'\)"),
+        (lambda: flights["origin"], r"found \['origin'\]; expected F.col\('origin'\)"),
         (lambda: flights.select(5), "found 5; expected names of columns, or columns"),
         (lambda: flights.group_by(5), "found 5; expected names of columns, or columns"),
         (lambda: flights.filter(nested(5_000)), "nested too deeply; expected at most some 200 levels, in SQL text some 40"),

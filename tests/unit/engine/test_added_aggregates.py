@@ -11,10 +11,11 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
-from streamkit.engine.runs.preview import CHANGED, preview
+from streamkit.engine.runs.preview import preview
 from streamkit.engine.runs.start import start
 from streamkit.errors import FencedError, OrphanedStateError
 from streamkit.failpoints import armed
+from streamkit.plan.program_change import CHANGED
 from tests.kit.engine_run import DiedError, Run, append, die, execute, fresh_log, stored, written
 from tests.kit.sampling import TAKES_ALL
 
@@ -215,6 +216,25 @@ def test_a_plan_says_what_comes_and_goes(log):
     assert "'low' was added: min(v)" in store.text and "begins with the records from now on" in store.text
 
 
+@pytest.mark.parametrize("point", POINTS)
+def test_a_program_counts_once_its_state_goes_on(log, point):
+    """The catalog remembers the program of a start that adds an aggregate with the conversion: where that dies before, the one before alone."""
+    first, second = (compile(topology(names), log) for names in (("n",), ("low", "n")))
+    append(log, "in", rows_of(0))
+    execute(log, first, Run(drain=False))
+    state = log.catalog.applications.get("t")
+
+    def known():
+        return [one.text for one in log.catalog.applications.programs(state.id)]
+
+    with armed(point, die), suppress(DiedError):
+        start(log.catalog, log.storage, second)
+    is_done = point == "migration.after_commit"
+    assert known() == ([second.text] * is_done + [first.text])
+    start(log.catalog, log.storage, second)
+    assert known() == [second.text, first.text]
+
+
 def sliding(**aggregates):
     app = sk.Topology("t")
     windows = sk.sliding("5 seconds", grace="1 hour")
@@ -249,5 +269,5 @@ def test_groups_of_tables_take_no_more_aggregates(log):
         return app
 
     execute(log, compile(of_table(n=F.count("*")), log), Run(drain=False))
-    with pytest.raises(OrphanedStateError, match=r"'total' was added.*rows that it never saw would be taken out"):
+    with pytest.raises(OrphanedStateError, match=r"'total' was added.*would have to subtract rows that it never added"):
         start(log.catalog, log.storage, compile(of_table(n=F.count("*"), total=F.sum("v")), log))

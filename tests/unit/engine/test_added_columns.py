@@ -10,10 +10,11 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
-from streamkit.engine.runs.preview import CHANGED, REFUSED, STORES, preview
+from streamkit.engine.runs.preview import preview
 from streamkit.engine.runs.start import start
 from streamkit.errors import OrphanedStateError
 from streamkit.failpoints import armed
+from streamkit.plan.program_change import CHANGED, REFUSED, STORES
 from tests.kit.engine_run import DiedError, Run, append, die, execute, fresh_log, stored, written
 from tests.kit.sampling import TAKES_ALL
 
@@ -295,9 +296,9 @@ def test_columns_that_the_program_keeps_come_and_go(log):
 @pytest.mark.parametrize(
     ("now", "why"),
     [
-        (lambda: kept(h=F.col("g"), v=F.col("v"), to="two"), "'g' was removed: string; the column 'h' was added.*may be a removed one"),
+        (lambda: kept(h=F.col("g"), v=F.col("v"), to="two"), "'g' was removed: string; the column 'h' was added.*may be a removed part"),
         (lambda: kept("g", v=F.col("v").cast("int"), to="two"), "the column 'v' was bigint, and is int"),
-        (lambda: kept("g", "v", later=F.col("required"), to="two"), "'later' was added: int.*'later' is NOT NULL, and rows that are stored"),
+        (lambda: kept("g", "v", later=F.col("required"), to="two"), "'later' was added: int.*'later' is NOT NULL, and the rows that are stored"),
     ],
     ids=["renamed", "other type", "not null"],
 )  # fmt: skip

@@ -9,10 +9,11 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
-from streamkit.engine.runs.preview import STORES, preview
+from streamkit.engine.runs.preview import preview
 from streamkit.engine.runs.start import start
 from streamkit.errors import OrphanedStateError
 from streamkit.plan.program import Structures
+from streamkit.plan.program_change import STORES
 from tests.kit.engine_run import Run, append, execute, fresh_log, stored, written
 from tests.kit.sampling import in_turn
 

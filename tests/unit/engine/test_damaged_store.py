@@ -91,7 +91,7 @@ def test_a_damaged_changelog_is_no_damaged_store(log, caplog):
     with log.catalog.database.write() as transaction:
         transaction.execute("DELETE FROM extent WHERE topic_id = ? AND base_offset = ?", (extent.topic_id, extent.base_offset))
 
-    with pytest.raises(CorruptionError, match="no longer knows where the offsets"):
+    with pytest.raises(CorruptionError, match="no longer says where the offsets"):
         view.to_arrow()
     assert "read from the changelog" not in caplog.text
 

@@ -125,7 +125,7 @@ def test_rows_that_do_not_arrive_are_an_error(monkeypatch):
     """Rows of which a kernel takes fewer than were sent fail the epoch, and so do rows that an operator gave and no slab has."""
     with log_with([rows([10] * 20)]) as log:
         monkeypatch.setattr(exchange, "concatenate", lambda batches: concatenate(batches).slice(1))
-        with pytest.raises(EpochFailedError, match=r"rows were sent to task 0 by edge \d, and it took"):
+        with pytest.raises(EpochFailedError, match=r"rows were sent to task 0 by edge \d, and it received"):
             epochs_of(log, 1 << 30)
         assert log.catalog.applications.get("copy").epoch == 0
 

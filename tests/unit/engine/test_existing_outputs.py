@@ -109,11 +109,11 @@ def test_windows_late_rows_and_dead_letters_go_into_topics_with_more_columns():
 REFUSED = {
     "a column more that may not be null": (
         "k int, v int, w int not null",
-        "its column 'w' is NOT NULL, and nothing is written there",
+        "its column 'w' is NOT NULL, and the written rows do not have it",
     ),
-    "a narrower column": ("k int, v smallint", "its column 'v' is smallint, and int does not become that without loss"),
-    "another kind": ("k int, v string", "its column 'v' is string, and int does not"),
-    "a float for an int": ("k int, v double", "its column 'v' is double, and int does not"),
+    "a narrower column": ("k int, v smallint", "its column 'v' is smallint, and int cannot become that without loss"),
+    "another kind": ("k int, v string", "its column 'v' is string, and int cannot become"),
+    "a float for an int": ("k int, v double", "its column 'v' is double, and int cannot become"),
     "a column too few": ("k int", "it has no column 'v'"),
     "nulls where none may be": ("k int, v int not null", "its column 'v' is NOT NULL, and what is written may be null"),
 }
@@ -138,5 +138,5 @@ def test_a_time_column_has_to_be_written():
     app = sk.Topology("app")
     app.stream("in", schema="k int, v int", key="k").to("out")
 
-    with pytest.raises(TopologyError, match="its event time is the column 'at', and nothing is written there"):
+    with pytest.raises(TopologyError, match="its event time is the column 'at', and the written rows do not have it"):
         TopologyTestDriver(app, topics={"out": {"schema": "k int, v int, at timestamp", "key": "k", "timestamp": "at"}})

@@ -11,9 +11,10 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
-from streamkit.engine.runs.preview import REFUSED, SAME, STORES, preview
+from streamkit.engine.runs.preview import preview
 from streamkit.engine.runs.start import start
 from streamkit.errors import OrphanedStateError
+from streamkit.plan.program_change import REFUSED, SAME, STORES
 from tests.kit.engine_run import Run, append, execute, fresh_log, stored
 
 GRACE = {"grace": "1 day"}

@@ -101,7 +101,7 @@ def test_rows_that_time_brings_have_no_headers(app, stream):
         (lambda stream, table: table.filter("_timestamp IS NOT NULL"), "and this is a table; expected it before the table"),
         (lambda stream, table: table.group_by(day=F.to_date("_timestamp")).count(), "and this is a table"),
         (lambda stream, table: table.group_by("k").agg(last=F.max("_timestamp")), "and this is a table"),
-        (lambda stream, table: stream.filter("_offset > 1"), "_offset cannot be read by an expression; _timestamp and _headers"),
+        (lambda stream, table: stream.filter("_order > 1"), "_order cannot be read by an expression; _timestamp and _headers"),
         (lambda stream, table: stream.select("_timestamp"), r"expected another name, as in select\(at=F.col\('_timestamp'\)\)"),
         (lambda stream, table: stream.with_columns(_headers=F.lit(1)), "a column cannot be called '_headers'"),
         (lambda stream, table: stream.group_by("_timestamp").count(), "a column cannot be called '_timestamp'"),
@@ -113,3 +113,49 @@ def test_what_cannot_be_read_is_refused(app, stream, build, message):
     with pytest.raises(TopologyError, match=message) as caught, TopologyTestDriver(app):
         pass
     assert caught.value.at is not None and caught.value.at.file == __file__
+
+
+@pytest.mark.parametrize("options", CUTS, ids=repr)
+def test_the_place_of_a_record_can_be_read(app, stream, options):
+    """Columns, conditions and keys have the partition and the offset at which each record was read, whatever the cut."""
+    placed = stream.filter(F.col("_offset") >= 0).with_columns(p=F.col("_partition"), o=F.col("_offset"))
+    merged = placed.merge(placed.filter(F.col("v") > 9)).select_key(place=F.concat_ws("-", F.col("_partition"), F.col("_offset")))
+    merged.to("out")
+    with TopologyTestDriver(app, **options) as driver:
+        driver.pipe("in", ROWS)
+        read = {(row["_partition"], row["_offset"]) for row in driver.log.read("in").to_pylist() if not row["_deleted"]}
+        found = driver.read("out", "place", "p", "o", "_deleted")
+
+    assert {(row["p"], row["o"]) for row in found if not row["_deleted"]} == read
+    assert {row["place"] for row in found if not row["_deleted"]} == {f"{partition}-{offset}" for partition, offset in read}
+
+
+@pytest.mark.parametrize("mode", ["every", "latest"])
+@pytest.mark.parametrize("options", CUTS, ids=repr)
+def test_aggregates_and_groups_can_read_the_place(app, stream, options, mode):
+    """Also where readers fold rows, which carry no place further."""
+    counts = stream.group_by(partition=F.col("_partition")).agg(first=F.min("_offset"), last=F.max("_offset"), rows=F.count("*"))
+    counts.emit(mode).to("out")
+    with TopologyTestDriver(app, **options) as driver:
+        driver.pipe("in", ROWS)
+        driver.drain()
+        newest = driver.newest("out")
+        ends = {partition: end for partition, end in driver.log.end_offsets("in").items() if end}
+
+    assert {partition: row["last"] for partition, row in newest.items()} == {
+        partition: end - 1 for partition, end in ends.items()
+    }
+
+
+def test_results_have_no_place(app, stream):
+    """Rows of a table, of a join and of a processor are no records as they were read; the message says where to read the place."""
+    table = stream.group_by("k").count()
+    joined = stream.join(app.table("other", schema="k string, w int", key="k"), on="k")
+    for rows in (table.emit("every"), joined, stream.repartition()):
+        rows.select(o=F.col("_offset")).to("out")
+        with pytest.raises(TopologyError, match="_offset is where a record was read, and these rows are no records but results"):
+            sk.compile(app)
+        app._sinks.clear()
+    table.filter(F.col("_offset") > 1).to("out")
+    with pytest.raises(TopologyError, match="this is a table"):
+        sk.compile(app)

@@ -108,7 +108,9 @@ def test_rows_that_are_held_back_go_on_with_no_other_input(log):
     append(log, "a", [row("x", 0), row("y", 3)])
     append(log, "b", [row("z", 1000)])
     run(log, topology(held_back, False))
-    with pytest.raises(OrphanedStateError, match=r"(?s)the store 's' .*the rows it takes was the topic 'a'.*drop_store\('s'"):
+    with pytest.raises(
+        OrphanedStateError, match=r"(?s)the store 's' .*the source of its rows was the topic 'a'.*drop_store\('s'"
+    ):
         run(log, topology(held_back, True))
     append(log, "a", [row("w", 2000)])
     before = len(written(log, "out"))

@@ -225,7 +225,7 @@ def test_what_a_topic_says_of_its_schema_holds(tmp_path):
 
 WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no such format": ({"value_format": "jsn"}, ConfigError, "there is no format 'jsn'"),
-    "settings alone": ({"key_format": "json"}, TopologyError, "stand without value_format="),
+    "settings alone": ({"key_format": "json"}, TopologyError, "were given without value_format="),
     "bytes of columns": ({"value_format": "bytes"}, TopologyError, "written as bytes, which is one column of binary"),
     "texts of columns": ({"value_format": "string"}, TopologyError, "which is one column of text"),
     "a foreign system": ({"value_format": "json"}, TopologyError, "expected it among the settings of the connector"),

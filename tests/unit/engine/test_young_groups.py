@@ -11,10 +11,11 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
-from streamkit.engine.runs.preview import ADDED, GONE, REFUSED, SAME, STORES, preview
+from streamkit.engine.runs.preview import preview
 from streamkit.engine.runs.start import start
 from streamkit.errors import EvaluationError, OrphanedStateError
 from streamkit.failpoints import armed
+from streamkit.plan.program_change import ADDED, GONE, REFUSED, SAME, STORES
 from tests.kit.engine_run import DiedError, Run, append, die, execute, fresh_log, stored, written
 from tests.kit.sampling import TAKES_ALL
 
@@ -256,7 +257,8 @@ def test_a_group_that_cannot_be_filled_is_refused(log):
     program = compile(with_group(groups_of_windows, True), log)
 
     with pytest.raises(
-        OrphanedStateError, match=r"the store 's' of 't' is new, and rows .* of counts: it would begin without"
+        OrphanedStateError,
+        match=r"the store 's' of 't' is new, and the application .* rows of counts that it should have: it would begin without",
     ) as caught:
         start(log.catalog, log.storage, program)
     assert f"\n  at {__file__}:" in str(caught.value)

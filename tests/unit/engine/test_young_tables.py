@@ -10,9 +10,10 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
-from streamkit.engine.runs.preview import STORES, preview
+from streamkit.engine.runs.preview import preview
 from streamkit.engine.runs.start import start
 from streamkit.errors import OrphanedStateError
+from streamkit.plan.program_change import STORES
 from tests.kit.engine_run import Run, append, execute, fresh_log, stored, written
 from tests.kit.sampling import TAKES_ALL, first, in_turn
 
@@ -219,7 +220,7 @@ def test_a_table_that_cannot_be_filled_is_refused(log, later):
     run(log, app(False))
     before = log.catalog.applications.get("t")
     program = compile(app(True), log)
-    with pytest.raises(OrphanedStateError, match="rows that it should have were read already, of windows"):
+    with pytest.raises(OrphanedStateError, match="has already read rows of windows that it should have"):
         start(log.catalog, log.storage, program)
     assert log.catalog.applications.get("t") == before
     assert preview(log.catalog, program).refusals
@@ -236,7 +237,7 @@ def test_a_table_of_records_that_met_another_is_refused(log, table, how):
         return app
 
     run(log, app(False))
-    with pytest.raises(OrphanedStateError, match="it is not known which rows the records met in a table"):
+    with pytest.raises(OrphanedStateError, match="it is not known which rows a table had"):
         start(log.catalog, log.storage, compile(app(True), log))
     run(log, app(False))
 
@@ -278,7 +279,7 @@ def test_what_stands_behind_a_new_suppress_over_rows_read_before_is_refused(log,
     run(log, app(False, False))
     before = log.catalog.applications.get("t")
     with pytest.raises(
-        OrphanedStateError, match="it is not known which of them 'held', which is new too, would have given by now"
+        OrphanedStateError, match="it is not known which of these rows 'held', which is also new, would have passed on by now"
     ):
         start(log.catalog, log.storage, compile(app(True, True), log))
     assert log.catalog.applications.get("t") == before
@@ -298,7 +299,7 @@ def test_other_rows_in_front_of_a_suppress_are_refused(log, behind):
         return app
 
     run(log, app(0))
-    with pytest.raises(OrphanedStateError, match=r"'held'.* the rows it takes was .*v > 0.*, and is .*v > 1"):
+    with pytest.raises(OrphanedStateError, match=r"'held'.* the source of its rows was .*v > 0.*, and is .*v > 1"):
         start(log.catalog, log.storage, compile(app(1), log))
     run(log, app(0))
 

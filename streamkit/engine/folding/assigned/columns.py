@@ -125,7 +125,8 @@ def _merge(operator: Aggregate, batch: pa.RecordBatch) -> GroupStates:
 def _update(operator: Aggregate, groups: GroupStates, context: Context) -> Updated:
     """The groups, with their stored state folded in."""
     keys, groups, _ = sorted_groups(operator, groups, context)
-    return Updated(keys, _combined(operator, groups, stored_states(operator, keys, groups, context)))
+    stored = stored_states(operator, keys, groups, context)
+    return Updated(keys, _combined(operator, groups, stored), stored.is_valid().to_numpy(zero_copy_only=False))
 
 
 def _combined(operator: Aggregate, groups: GroupStates, stored: pa.BinaryArray) -> GroupStates:
@@ -155,7 +156,7 @@ def _close(operator: Aggregate, updated: Updated, context: Context) -> pa.Record
 
 def keep(operator: Aggregate, updated: Updated, context: Context) -> None:
     """Write the updated groups to the changelog; those whose retention ends in this epoch are deleted, or not written."""
-    keys, values, timestamps = updated.keys, pa.array([], pa.binary()), np.empty(0, np.int64)
+    keys, values, timestamps, was_stored = updated.keys, pa.array([], pa.binary()), np.empty(0, np.int64), updated.was_stored
     if updated.groups is not None:
         timestamps = updated.groups.timestamps
         _check_not_ahead(operator, updated.groups, context)
@@ -163,8 +164,10 @@ def keep(operator: Aggregate, updated: Updated, context: Context) -> None:
     retention = context.store(operator.store).retention_ms
     if operator.window and retention is not None:
         windows = updated.groups.windows if updated.groups is not None else None
-        keys, values, timestamps = expired(operator, operator.window, retention, windows, keys, values, timestamps, context)
-    context.change(operator.store, keys, values, timestamps)
+        keys, values, timestamps, was_stored = expired(
+            operator, operator.window, retention, windows, (keys, values, timestamps, was_stored), context
+        )
+    context.change(operator.store, keys, values, timestamps, was_stored)
 
 
 def _check_not_ahead(operator: Aggregate, groups: GroupStates, context: Context) -> None:

@@ -158,15 +158,15 @@ def _keep(operator: Aggregate, folded: Folded | None, context: Context) -> None:
     """Write the states to the changelog; those whose retention ends in this epoch are deleted, or not written."""
     store = context.store(operator.store)
     keys, values, timestamps = pa.array([], pa.binary()), pa.array([], pa.binary()), np.empty(0, np.int64)
-    windows = None
+    windows, was_stored = None, np.empty(0, bool)
     if folded is not None:
         values = StateRows(store.value).encode(folded.states)
         written = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False) | folded.was_stored)
         keys, values = folded.codes.keys.take(pa.array(written)), values.take(pa.array(written))
-        timestamps = timestamps_of(folded.states).to_numpy()[written]
+        timestamps, was_stored = timestamps_of(folded.states).to_numpy()[written], folded.was_stored[written]
         windows = numbers(folded.groups, WINDOW)[written] if operator.window is not None else None
     if operator.window is not None and store.retention_ms is not None:
-        keys, values, timestamps = expired(
-            operator, operator.window, store.retention_ms, windows, keys, values, timestamps, context
+        keys, values, timestamps, was_stored = expired(
+            operator, operator.window, store.retention_ms, windows, (keys, values, timestamps, was_stored), context
         )
-    context.change(operator.store, keys, values, timestamps)
+    context.change(operator.store, keys, values, timestamps, was_stored)

@@ -54,11 +54,11 @@ class VersionedStore(ProcessorStore[VersionedStoreDefinition]):
         later = [start for start, _ in self._versions(values) if start > time_ms]
         return Put(True, min(later, default=None))
 
-    def get(self, key: Any, as_of: StoreTime | None = None) -> Version | None:
+    def get(self, key: Any, valid_at: StoreTime | None = None) -> Version | None:
         """The newest version of a key, or the one valid at a time; None if there is none."""
         self._begin()
         versions = self._versions(self._key.of(key))
-        time_ms = LAST_MS if as_of is None else self._time("get(key, as_of)", as_of, bound)
+        time_ms = LAST_MS if valid_at is None else self._time("get(key, valid_at)", valid_at, bound)
         earliest = self._earliest(self._definition.retention_ms)
         if earliest is not None and time_ms < earliest:
             versions = versions[-1:]

@@ -139,7 +139,7 @@ def test_the_topics_own_schemas_are_used(tmp_path):
 def test_what_cannot_be_read_is_refused():
     """A value format of a topic with columns, a schema without a format, and Avro without a schema are errors at the user's line."""
     app = sk.Topology("app")
-    with pytest.raises(TopologyError, match="stand without value_format"):
+    with pytest.raises(TopologyError, match="were given without value_format"):
         app.stream("t", value_schema=NICK)
     with pytest.raises(TopologyError, match="expected key_format="):
         app.stream("t", value_format="json", schema="a int, b int", key=["a", "b"])

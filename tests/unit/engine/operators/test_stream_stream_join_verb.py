@@ -139,7 +139,7 @@ def test_streams_without_keys_need_on():
 def test_a_table_takes_no_window():
     """A stream meets a table as it is at the record's place; a window beside it is an error."""
     app, left, _ = streams()
-    with pytest.raises(TopologyError, match="expected no within=, or a stream"):
+    with pytest.raises(TopologyError, match="expected a join without within=, or with a stream"):
         left.join(app.table("t", schema="k string, c int", key="k"), within=NEAR)
 
 

@@ -295,7 +295,7 @@ def test_what_a_group_cannot_give_is_refused() -> None:
     users_of(sketched).group_by("city").agg(ages=F.approx_count_distinct("age")).to("out")
     with pytest.raises(TopologyError, match=r"ages = approx.* cannot forget the value .* expected count_distinct"):
         compile(sketched)
-    with pytest.raises(UnknownVerbError, match=r"to_stream\(\) of the table, whose changes have windows"):
+    with pytest.raises(UnknownVerbError, match=r"to_stream\(\) of the table, because changes can have windows"):
         users.group_by("city").windowed_by(sk.tumbling("1 hour", grace="0 s"))  # type: ignore[attr-defined]
     with pytest.raises(TopologyError, match=r"a stream joins a table or a global table by stream.join\(table\)"):
         users.join(users.to_stream())  # type: ignore[arg-type]

@@ -160,5 +160,5 @@ def test_windows_that_may_be_the_same_are_refused(has_more: bool) -> None:
             run(log, topology("hopping", (10, 10, 5)))
             fill(log, "hopping", (10, 5, 5), is_followed=False)
             return
-        with pytest.raises(OrphanedStateError, match="some may be the same as before"):
+        with pytest.raises(OrphanedStateError, match="some windows may be the same as before"):
             fill(log, "hopping", (10, 5, 5), is_followed=False)

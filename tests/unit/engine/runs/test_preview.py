@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from streamkit.engine.runs.compile import compile_with_settings
-from streamkit.engine.runs.preview import SAME, preview
+from streamkit.engine.runs.preview import preview
 from streamkit.engine.runs.start import start
+from streamkit.plan.program_change import SAME
 from tests.kit.engine_run import fresh_log
 from tests.unit.engine.cases import CASES
 from tests.unit.engine.random_data import create_topics

@@ -16,12 +16,13 @@ from streamkit.engine.runs.compile import compile
 from streamkit.engine.runs.local import run_next
 from streamkit.engine.runs.local_run import run_locally
 from streamkit.engine.runs.options import Options
-from streamkit.engine.runs.preview import STORES, preview
+from streamkit.engine.runs.preview import preview
 from streamkit.engine.runs.rebuild import Rebuild, RebuildStoppedError, rebuild_stores
 from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError, FencedError, OffsetOutOfRangeError, OrphanedStateError, TopologyError
 from streamkit.failpoints import armed
 from streamkit.names import changelog_topic
+from streamkit.plan.program_change import STORES
 from streamkit.state.stores import MemoryStores
 from tests.kit.engine_run import DiedError, Run, append, by_key, die, execute, fresh_log, stored, written
 from tests.kit.waiting import wait_until
@@ -402,7 +403,7 @@ def test_a_stopped_rebuild(log):
     run(log, topology(sums, 1))
     before = held(log)
     told: list[tuple[int, int]] = []
-    with pytest.raises(RebuildStoppedError, match="stopped after 10 of 40 records; t is as it was"):
+    with pytest.raises(RebuildStoppedError, match="stopped after 10 of 40 records; t is unchanged"):
         rebuild(
             log,
             topology(sums, 2),
@@ -553,7 +554,7 @@ def test_stores_without_a_log(log):
     rebuild(log, app(True), "more-of-it")
     assert sum(row["n"] for row in stored(log, "t", "more-of-it")) == 40
     before = log.catalog.applications.get("t")
-    with pytest.raises(OrphanedStateError, match="has no log, so a start cannot tell which of its rows are to go"):
+    with pytest.raises(OrphanedStateError, match="has no log, so a start cannot know which of its rows to delete"):
         rebuild(log, app(True), "more-of-it")
     assert log.catalog.applications.get("t") == before
 
@@ -658,7 +659,7 @@ def test_records_that_compaction_has_removed(log):
 
     run(log, app(counted, 1))
     log.compact("more")
-    with pytest.raises(OffsetOutOfRangeError, match="compaction has removed some of them, all of which count"):
+    with pytest.raises(OffsetOutOfRangeError, match="compaction has removed some of them, though each one counts"):
         rebuild(log, app(counted, 2), "one")
     rebuild(log, app(counted, 2), "one", accepts_loss=True)
 
@@ -718,7 +719,7 @@ def test_a_refusal_recommends_a_rebuild_that_is_done(log, name):
     if name == "another time limit":
         assert "how long it holds rows back from the first update on was 1 second, and is 2 seconds" in text
     every = names_together(compile(topology(make, 2), log), [{"another time limit": "held"}.get(name, "one-left")])
-    with pytest.raises(OrphanedStateError, match="results would come twice, or never"):
+    with pytest.raises(OrphanedStateError, match="some results twice, or not at all"):
         rebuild(log, topology(make, 2), *every)
 
 

@@ -233,7 +233,7 @@ def test_what_came_ahead_of_stream_time(kind: str, is_drained: bool) -> None:
             rebuild(log, long, kind)
         append_at(log, 36)
         run(log, long)
-        with pytest.raises(OrphanedStateError, match=r"came ahead of stream time.*which is 36000 ms, has come to \d{5} ms"):
+        with pytest.raises(OrphanedStateError, match=r"were given ahead of stream time.*which is 36000 ms, has reached \d{5} ms"):
             rebuild(log, long, kind)
         append_at(log, 100, key="b")
         run(log, long)
@@ -248,7 +248,7 @@ def test_a_limit_behind_longer_waits() -> None:
         create(log)
         append_at(log, 0, 5, 15, 25, 35)
         run(log, topology("limit behind windows", Version(wait_s=0)))
-        with pytest.raises(OrphanedStateError, match="what is in front of them waits or moves stream time otherwise"):
+        with pytest.raises(OrphanedStateError, match="steps in front of them now wait or move stream time in another way"):
             rebuild(log, topology("limit behind windows", Version(wait_s=20)), "limit behind windows")
 
 
@@ -263,5 +263,7 @@ def test_a_limit_whose_stream_time_went_another_way() -> None:
         run(log, topology("limit", Version()))
         append_at(log, 900)
         run(log, topology("limit", Version()))
-        with pytest.raises(OrphanedStateError, match="waited behind other streams or waits before an earlier start"):
+        with pytest.raises(
+            OrphanedStateError, match="waited, before an earlier start, behind other streams or other steps that wait"
+        ):
             rebuild(log, topology("limit", Version()), "limit")

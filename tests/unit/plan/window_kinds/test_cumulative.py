@@ -297,7 +297,7 @@ def test_lengths_that_do_not_fit_are_refused(size: str, step: str, message: str)
 def test_there_is_no_time_zone_and_no_topic_of_them() -> None:
     """Days of 23 hours are no multiples of a step; keys of a topic that begin together would not say which kind they are of."""
     declared: Any = sk.cumulative
-    with pytest.raises(TopologyError, match=r"cumulative\(\) takes no time_zone=; expected tumbling"):
+    with pytest.raises(TopologyError, match=r"cumulative\(\) accepts no time_zone=; expected tumbling"):
         declared("1 day", step="1 hour", grace="0 s", time_zone="Europe/Berlin")
     with pytest.raises(TopologyError, match="was given cumulative windows; expected windows of one length"):
         sk.Topology("read").table("in", windowed=sk.cumulative("1 day", step="1 hour", grace="0 s"))
