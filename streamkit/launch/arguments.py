@@ -43,7 +43,7 @@ def arguments_of(
         int | None, typer.Option("--tasks", metavar="N", min=1, help="Kernel tasks; else as many as before, at first the cores.")
     ] = None,
     max_records_per_epoch: Annotated[
-        int | None, typer.Option("--max-records-per-epoch", metavar="N", min=1, help="Records an epoch takes at most.")
+        int | None, typer.Option("--max-records-per-epoch", metavar="N", min=1, help="Records of an epoch at most.")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Process what is available, then stop.")] = False,
     drain: Annotated[
@@ -65,9 +65,9 @@ def arguments_of(
     ] = False,
     ui: Annotated[
         int | None,
-        typer.Option("--ui", metavar="PORT", min=0, max=65_535, help="Show pages of the log at this port of loopback too."),
+        typer.Option("--ui", metavar="PORT", min=0, max=65_535, help="Also show pages of the log at this port of 127.0.0.1."),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark says too; else a file has it.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also print what Spark says; else it is written to a file.")] = False,
 ) -> Arguments:
     """What the options mean together; both command lines read this signature."""
     if once and drain:

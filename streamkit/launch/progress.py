@@ -73,10 +73,11 @@ def _show(running: Run, progress: Progress, shown: int) -> None:
 
 
 def summarise(running: Run, console: Console) -> None:
+    """Say in a line what came of a run, and what the application has left out so far."""
     status = running.status()
-    dropped = {name: sum(running.total(name).values()) for name in ("late", "null_key", "error")}
-    parts = [f"{running.records():,} records", f"epoch {status['epoch']}", f"{status['tasks']} tasks"]
-    errors = dropped.pop("error")
-    parts += [f"{count:,} {name.replace('_', ' ')}" for name, count in dropped.items()]
-    parts += [f"{errors:,} left out by errors"] if errors else []
-    console.print(f"{status['application']}: {', '.join(parts)}")
+    told = f"{status['application']}: {running.records():,} records in this run, epoch {status['epoch']}, {status['tasks']} tasks"
+    left_out = {"late": "late", "null_key": "without a key", "error": "left out by errors"}
+    counts = {text: sum(running.total(name).values()) for name, text in left_out.items()}
+    if any(counts.values()):  # which the catalog adds up over all runs
+        told += f"; since its first start: {', '.join(f'{count:,} {text}' for text, count in counts.items() if count)}"
+    console.print(told, markup=False, highlight=False, soft_wrap=True)

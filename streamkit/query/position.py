@@ -11,6 +11,7 @@ from streamkit.log.log import Log
 from streamkit.query.moment import parse_moment
 
 _OFFSET = re.compile(r"[0-9]{1,19}")
+_NEGATIVE = re.compile(r"-[0-9]+")
 EARLIEST, LATEST = "earliest", "latest"
 StartPosition: TypeAlias = str | int | dt.datetime  # earliest or latest, an offset, or the first record of a time or later
 
@@ -20,6 +21,8 @@ def parse_position(text: str) -> StartPosition:
     if text in (EARLIEST, LATEST) or text.isdecimal():
         return parse_offset(text)
     try:
+        if _NEGATIVE.fullmatch(text):  # a whole number is an offset here, and this one is none
+            raise ConfigError(f"found {text}")
         return parse_moment(text)
     except ConfigError:
         raise ConfigError(

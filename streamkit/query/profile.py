@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.chunks import one_array
+from streamkit.connectors.files.far_times import printed_rows
 from streamkit.data_type import from_arrow
 from streamkit.errors import ConfigError
 from streamkit.html_table import html_table
@@ -135,17 +136,19 @@ def _columns(table: pa.Table) -> Iterator[ColumnProfile]:
             None if pa.types.is_nested(kind) else pc.count_distinct(values).as_py(),
             least,
             greatest,
-            pc.mean(values.cast(pa.float64())).as_py() if is_number and values.null_count < len(values) else None,
+            pc.mean(values.cast(pa.float64(), safe=False)).as_py() if is_number and values.null_count < len(values) else None,
         )
 
 
 def _bounds(values: pa.Array) -> tuple[Any, Any]:
-    """The least and the greatest value; None where there are none, or where they have no order."""
+    """The least and the greatest value; None where there are none, or where they have no order. Times beyond those of Python are texts."""
     try:
-        found = pc.min_max(values).as_py()
+        found = pc.min_max(values)
     except pa.ArrowNotImplementedError:
         return None, None
-    return found["min"], found["max"]
+    bounds = pa.RecordBatch.from_arrays([pa.array([found["min"], found["max"]], values.type)], names=["bound"])
+    least, greatest = (row["bound"] for row in printed_rows(bounds))
+    return least, greatest
 
 
 def _text(value: Any) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,43 +16,84 @@ from streamkit.connectors.files.far_times import time_text
 from streamkit.errors import ConfigError
 from streamkit.names import WINDOW_START
 from streamkit.plan.duration import duration_text
+from streamkit.query.key_text import first_values, key_value
 from streamkit.query.moment import parse_moment
-from streamkit.recast import recast
 from streamkit.schema import SchemaColumn
+from streamkit.state.moment import epoch_or_milliseconds
 from streamkit.state.view import StoreView
 
+_FAR_YEAR = re.compile(r"[+-]\d{4,7}-\d")
+_MOMENT = SchemaColumn("time", "timestamp")
 
-def rows_of_key(view: StoreView, key: Sequence[str], window: str | None) -> pa.Table:
-    """The row of a key, or of each of its windows; without rows if there is none. ConfigError for a key that does not fit."""
-    values = _typed_key(view, key)
+
+@dataclass(frozen=True)
+class AskedKey:
+    """A key by texts, one for each key column but those that `nulls` names, in their order: what users declared, or what rows have."""
+
+    texts: tuple[str, ...]
+    nulls: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ", ".join([*self.texts, *(f"{name} null" for name in self.nulls)])
+
+    def values(self, view: StoreView, *, is_declared: bool = False) -> dict[str, pa.Scalar]:
+        """
+        The values by their columns; ConfigError if they are not those of a whole key.
+
+        Rows of some stores have one column more, such as the time of a version, which may be given too unless the key must be `is_declared`.
+        """
+        given = len(self.texts) + len(set(self.nulls))
+        has_all = not is_declared and given == len(view.store.key) and WINDOW_START not in view.store.key.names
+        columns = list(view.store.key if has_all else view.key)
+        if given != len(columns):
+            raise ConfigError(
+                f"found {given} values of a key; expected {len(columns)}: {', '.join(column.name for column in columns)}"
+            )
+        values = first_values(columns, self.texts, self.nulls)
+        return {column.name: value for column, value in zip(columns, values, strict=True)}
+
+
+def rows_of_key(view: StoreView, key: AskedKey, window: str | None, valid_at: str | None = None) -> pa.Table:
+    """
+    The row of a key, or of each of its windows, or the one that was valid at an event time; without rows if there is none.
+
+    ConfigError for a key that does not fit.
+    """
+    if valid_at is not None:
+        view.check_versions()
+    values = key.values(view, is_declared=valid_at is not None)
+    if valid_at is not None:
+        if window is not None:
+            raise ConfigError(f"the store {view.store.name!r} has no windows; expected a key without the start of one")
+        return view.valid_at(_moment(valid_at), *values.values())
     if window is None and view.store.window_size_ms is not None:
         return view.windows(*values.values()) if len(values) == len(view.key) else _all_windows(view, values)
-    return view.find(**values, window_start=_moment(window))
+    return view.find(*values.values(), window_start=_moment(window))
 
 
 @contextmanager
 def view_as_of(view: StoreView, text: str | None) -> Iterator[StoreView]:
-    """The store as it was behind an epoch, or at a time of the host, which a text names; as it is now without one."""
+    """The store as it was behind an epoch, or at a time of the host, which a text names as in `StoreView.as_of`; as it is now without one."""
     if text is None:
         yield view
         return
-    is_epoch = text.isdecimal() and text.isascii()
-    with view.at_epoch(int(text) if is_epoch else None, time=None if is_epoch else parse_moment(text)) as past:
+    epoch, time_ms = epoch_or_milliseconds(text)
+    with view.at_epoch(epoch, time=time_ms) as past:
         yield past
 
 
-def changes_of_key(view: StoreView, key: Sequence[str]) -> pa.Table:
+def changes_of_key(view: StoreView, key: AskedKey) -> pa.Table:
     """The changes of a key's rows, oldest first. ConfigError for a key that does not fit."""
-    values = _typed_key(view, key)
-    return view.history(**{name: value for name, value in values.items() if name in view.key.names})
+    values = key.values(view)
+    return view.history(*(values[name] for name in view.key.names))
 
 
-def absence_of_key(view: StoreView, key: Sequence[str], window: str | None) -> str:
-    """Why there is no row of a key: there never was, or retention has deleted it."""
+def absence_of_key(view: StoreView, key: AskedKey, window: str | None, valid_at: str | None = None) -> str:
+    """Why there is no row of a key: there never was, or none was valid at an event time, or retention has deleted it."""
+    if valid_at is not None:
+        return f"the store {view.store.name!r} has no row of the key {key} that was valid at {valid_at}"
     expiry = view.expiry()
-    missing = (
-        f"the store {view.store.name!r} has no row of the key {', '.join(key)}{f' in the window from {window}' if window else ''}"
-    )
+    missing = f"the store {view.store.name!r} has no row of the key {key}{f' in the window from {window}' if window else ''}"
     if expiry is None:
         return missing
     horizon = np.datetime64(expiry.stream_time_ms - expiry.retention_ms, "ms")
@@ -66,19 +108,26 @@ class StoreSelection:
     """
     Some rows of a store, in its order, by texts: those whose first key columns have the values of `prefix`, and lie in a range.
 
-    `first` and `before` bound the starts of windows, of a store without windows its first key column; `starts_with` is how the key column
-    behind the prefix begins.
+    `nulls` are columns of the prefix that are null, for which it has no text. `first` and `before` bound the starts of windows, of a store
+    without windows its first key column; `starts_with` is how the key column behind the prefix begins. With `valid_at` they are the rows that
+    were valid at this event time.
     """
 
     prefix: tuple[str, ...] = ()
     starts_with: str | None = None
     first: str | None = None
     before: str | None = None
+    valid_at: str | None = None
+    nulls: tuple[str, ...] = ()
 
     def rows(self, view: StoreView, limit: int | None) -> pa.Table:
         """The first rows; ConfigError for bounds that do not go together, or that are not of the key's types."""
-        values = _typed_first(view, self.prefix)
+        if self.valid_at is not None:
+            view.check_versions()
+        values = first_values(list(view.key), self.prefix, self.nulls)
         if self.first is None and self.before is None:
+            if self.valid_at is not None:
+                return view.valid_at(_moment(self.valid_at), *values, starts_with=self.starts_with, limit=limit)
             has_prefix = values or self.starts_with is not None
             return view.prefix(*values, starts_with=self.starts_with, limit=limit) if has_prefix else view.range(limit=limit)
         if self.starts_with is not None or (values and not view.has_windows):
@@ -86,48 +135,32 @@ class StoreSelection:
                 "a range goes without the beginning of a text, and with a prefix only of windows; expected one of them"
             )
         if view.has_windows:
+            if values and len(values) < len(view.key):
+                raise ConfigError(
+                    f"found the first {len(values)} of the key columns {', '.join(view.key.names)} with a range of windows; expected a value for "
+                    "each, or no prefix"
+                )
             return view.windows(*values, start=_moment(self.first), end=_moment(self.before), limit=limit)
-        bounds = (None if bound is None else _typed_first(view, [bound])[0] for bound in (self.first, self.before))
-        return view.range(*bounds, limit=limit)
-
-
-def _typed_key(view: StoreView, key: Sequence[str]) -> dict[str, Any]:
-    has_all = len(key) == len(view.store.key) and WINDOW_START not in view.store.key.names
-    columns = list(view.store.key if has_all else view.key)
-    if len(key) != len(columns):
-        raise ConfigError(
-            f"found {len(key)} values of a key; expected {len(columns)}: {', '.join(column.name for column in columns)}"
-        )
-    return {column.name: _typed(text, column) for text, column in zip(key, columns)}
-
-
-def _typed_first(view: StoreView, values: Sequence[str]) -> list[Any]:
-    """The values of the first key columns."""
-    columns = list(view.key)
-    if len(values) > len(columns):
-        raise ConfigError(
-            f"found {len(values)} values of a key; expected {len(columns)} at most: {', '.join(column.name for column in columns)}"
-        )
-    return [_typed(text, column) for text, column in zip(values, columns, strict=False)]
+        start, end = (None if bound is None else key_value(bound, view.key.columns[0]) for bound in (self.first, self.before))
+        if self.valid_at is not None:
+            return view.valid_at(_moment(self.valid_at), start=start, end=end, limit=limit)
+        return view.range(start, end, limit=limit)
 
 
 def _moment(text: str | None) -> Any:
-    """A moment as views take it: a text that has a fraction stays one, which may be finer than a datetime."""
-    moment = None if text is None else parse_moment(text)
-    return text if text is not None and ("." in text or "," in text) else moment
+    """A moment as views take it: a text that has a fraction stays one, which may be finer than a datetime; far years are milliseconds."""
+    if text is None:
+        return None
+    if _FAR_YEAR.match(text):
+        return key_value(text, _MOMENT).cast(pa.int64()).as_py() // 1_000
+    moment = parse_moment(text)
+    return text if "." in text or "," in text else moment
 
 
-def _typed(text: str, column: SchemaColumn) -> Any:
-    try:
-        return recast(pa.array([text]), column.arrow.type)[0].as_py()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ConfigError(f"the key column {column.name} is {column.type}; found {text!r}") from None
-
-
-def _all_windows(view: StoreView, values: dict[str, Any]) -> pa.Table:
+def _all_windows(view: StoreView, values: dict[str, pa.Scalar]) -> pa.Table:
     """The windows of a key that has more columns than users declared, as where a store retains duplicates."""
     own = [name for name in values if name not in view.key.names]
     table = view.windows(*(values[name] for name in view.key.names))
     for name in own:
-        table = table.filter(pc.equal(table[name], pa.scalar(values[name], table.schema.field(name).type)))
+        table = table.filter(pc.equal(table[name], values[name]))
     return table

@@ -6,6 +6,7 @@ import datetime as dt
 from decimal import Decimal
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import streamkit as sk
@@ -87,3 +88,26 @@ def test_an_empty_topic_has_a_profile():
         log.create_topic("empty", COLUMNS, key="id")
         profile = log.topic("empty").profile()
         assert profile.rows == 0 and {(c.nulls, c.least, c.mean) for c in profile.columns} == {(0, None, None)}
+
+
+def test_values_at_the_ends_of_their_types_have_figures():
+    """Integers that no double keeps, decimals of 38 digits, and times beyond those of Python have bounds, and numbers a mean."""
+    most = 2**63 - 1
+    columns = {
+        "whole": pa.array([most, -most]),
+        "exact": pa.array([Decimal("9" * 38), None], pa.decimal128(38, 0)),
+        "parted": pa.array([float("inf"), 0.0]),
+        "day": pa.array([106_751_991, -106_751_991], pa.int32()).cast(pa.date32()),
+        "moment": pa.array([most, -most]).cast(pa.timestamp("us", "UTC")),
+        "local": pa.array([most, -most]).cast(pa.timestamp("us")),
+        "code": pa.array([b"\xff", b"a"]),
+    }
+    with sk.open_log(":memory:") as log:
+        log.create_topic("ends", pa.table(columns).schema)
+        with log.producer() as producer:
+            producer.send_batch("ends", pa.table(columns))
+        profile = log.topic("ends").profile()
+    assert (profile["whole"].least, profile["whole"].greatest, profile["whole"].mean) == (-most, most, 0.0)
+    assert profile["exact"].greatest == Decimal("9" * 38) and profile["parted"].mean == float("inf")
+    assert profile["day"].greatest == "+294247-01-10" and profile["moment"].greatest.startswith("+294247-01-10T04:00:54")
+    assert "294247" in repr(profile) and "294247" in profile._repr_html_() and profile["code"].least == b"a"

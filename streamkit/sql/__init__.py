@@ -1,0 +1,1 @@
+"""SQL: ksqlDB's statements over Spark's expressions, read into trees, and lowered to the streams and tables of `dsl`."""

@@ -1,0 +1,1 @@
+"""What a text of SQL may go on with: words and names."""

@@ -1,0 +1,50 @@
+"""What a text may go on with, as a shell completes it: words of statements, and names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from streamkit.sql.completion.session_names import SETTINGS, SessionNames
+from streamkit.sql.reader.script import expected_words
+from streamkit.sql.session import SqlSession
+
+WORD_BEFORE = re.compile(r"\w*\Z")
+SETTING_BEFORE = re.compile(r"\b(?:UN)?SET\s+'([\w.]*)\Z", re.IGNORECASE)
+PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
+SHOWN_KINDS = ("column", "source", "topic", "query", "property", "type", "function")
+
+
+@dataclass(frozen=True)
+class ExpectedWord:
+    """A word that may be there; `begun` is how many letters of it are typed already, and `kind` says what it is."""
+
+    text: str
+    begun: int
+    kind: str
+
+
+def completions(session: SqlSession, text: str, place: int) -> Iterator[ExpectedWord]:
+    """The words that may stand at a place of a text, names before keywords; none within quotes, but for the names of settings."""
+    setting = SETTING_BEFORE.search(text, 0, place)
+    if setting is not None:
+        yield from (ExpectedWord(name, len(setting[1]), "setting") for name in SETTINGS if name.startswith(setting[1].lower()))
+        return
+    before = text[:place]
+    begun = WORD_BEFORE.search(before)
+    assert begun is not None, "a word may have no letters"
+    letters = begun[0]
+    settings = session.settings
+    expected = expected_words(before, place, settings.script.meaning.name, settings.variables)
+    names = SessionNames(session)
+    statement = text[before.rfind(";") + 1 :]
+    for kind in SHOWN_KINDS:
+        if kind in expected.names:
+            for name in names.of(kind, statement):
+                if name.lower().startswith(letters.lower()):
+                    yield ExpectedWord(name if PLAIN_NAME.fullmatch(name) or kind == "query" else f"`{name}`", len(letters), kind)
+    is_small = bool(letters) and letters.islower()
+    for word in sorted(expected.keywords):
+        if word.startswith(letters.upper()):
+            yield ExpectedWord(word.lower() if is_small else word, len(letters), "keyword")

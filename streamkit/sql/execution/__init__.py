@@ -1,0 +1,1 @@
+"""What a session does with each statement."""

@@ -1,0 +1,80 @@
+"""ASSERT TOPIC and ASSERT SCHEMA: wait until something is there, or is gone, and fail if it is not in time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.formats.codec import REGISTRY_URL
+from streamkit.formats.registry import Registry
+from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.script.properties import TopicProperties
+from streamkit.sql.tree.statements import (
+    AssertSchema,
+    AssertSource,
+    AssertTopic,
+    AssertValues,
+    CreateConnector,
+    DropConnector,
+    Statement,
+)
+
+TIMEOUT_MS = 1_000  # unless the statement says another
+LOOK_S = 0.1
+IN_A_TEST = "belongs to a test of a file; here SELECT, PRINT and DESCRIBE show what there is"
+BY_A_FILE = (
+    "a worker runs the connectors of a file: streamkit connect run FILE; here SHOW CONNECTORS and DESCRIBE CONNECTOR show them"
+)
+NOT_HERE: Mapping[type[Statement], str] = {
+    AssertValues: f"ASSERT VALUES {IN_A_TEST}",
+    AssertSource: f"ASSERT STREAM and ASSERT TABLE {IN_A_TEST}",
+    CreateConnector: f"CREATE CONNECTOR cannot be done yet: {BY_A_FILE}",
+    DropConnector: f"DROP CONNECTOR cannot be done yet: {BY_A_FILE}",
+}
+
+
+def asserted(state: ScriptState, statement: AssertTopic | AssertSchema) -> str:
+    """What was found, once it is so; TopologyError if it is not within the statement's TIMEOUT, one second unless it says another."""
+    find = _topic if isinstance(statement, AssertTopic) else _schema
+    timeout_ms = TIMEOUT_MS if statement.timeout_ms is None else statement.timeout_ms
+    deadline = time.monotonic() + timeout_ms / 1_000
+    while True:
+        is_so, found = find(state, statement)  # type: ignore[arg-type]
+        if is_so:
+            return f"{found[0].upper()}{found[1:]}."
+        if time.monotonic() >= deadline:
+            raise state.error(f"the assertion does not hold: {found}", statement.span)
+        time.sleep(min(LOOK_S, max(deadline - time.monotonic(), 0)))
+
+
+def _topic(state: ScriptState, statement: AssertTopic) -> tuple[bool, str]:
+    """Whether there is a topic with these partitions, or none; and what there is."""
+    name = statement.name.text
+    properties = TopicProperties.of(statement.properties, ("PARTITIONS", "REPLICAS"), state.text, statement.span)
+    topic = state.log.catalog.topics.find(name)
+    if topic is None:
+        return not statement.exists, f"there is no topic {name}"
+    wanted = properties.partitions
+    if statement.exists and wanted is not None and wanted != topic.partitions:
+        return False, f"the topic {name} has {topic.partitions} partitions, not {wanted}"
+    return statement.exists, f"there is a topic {name} with {topic.partitions} partition{'s' * (topic.partitions != 1)}"
+
+
+def _schema(state: ScriptState, statement: AssertSchema) -> tuple[bool, str]:
+    """Whether the registry has a schema, or has it not; and what it has."""
+    address = state.settings.script.registry
+    if address is None:
+        raise state.error("no registry is known; expected SET 'schema.registry.url' = 'http://…' before", statement.span)
+    registry = Registry({REGISTRY_URL: address})
+    subject, schema_id = statement.subject, statement.schema_id
+    what = " ".join(
+        filter(None, [f"of {subject.text}" if subject else "", f"with the id {schema_id}" if schema_id is not None else ""])
+    )
+    try:
+        found = registry.latest(subject.text) if subject is not None else registry.schema(schema_id or 0)
+    except (SchemaError, ConfigError) as error:
+        return not statement.exists, f"there is no schema {what} ({error})"
+    if subject is not None and schema_id is not None and found.id != schema_id:
+        return not statement.exists, f"the newest schema of {subject.text} has the id {found.id}, not {schema_id}"
+    return statement.exists, f"there is a schema {what}"

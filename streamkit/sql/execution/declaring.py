@@ -1,0 +1,304 @@
+"""CREATE STREAM and CREATE TABLE of a topic, ALTER, CREATE TYPE, DROP TYPE."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streamkit.dsl.topology import Topology
+from streamkit.errors import SchemaError, StreamKitError
+from streamkit.expressions.ksql.signature import without_times
+from streamkit.log.catalog.sql_sources import StoredSource
+from streamkit.log.catalog.sql_types import StoredType
+from streamkit.log.topic.alteration import Alteration
+from streamkit.log.topic.topic import Topic
+from streamkit.names import is_name
+from streamkit.plan.added_topics import created
+from streamkit.plan.decoding import decoded
+from streamkit.plan.inputs import resolve_inputs, sources_of
+from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Definitions, format_columns
+from streamkit.sql.execution.queries import check_queries
+from streamkit.sql.execution.script_state import Changed, ScriptState
+from streamkit.sql.execution.stored_source import WINDOW_TYPE
+from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, DeclaredSource, ReadTopic, column_type
+from streamkit.sql.script.properties import OF_SOURCES, TopicProperties
+from streamkit.sql.tree.span import Name
+from streamkit.sql.tree.statements import TABLE, AlterSource, ColumnDefinition, CreateSource, CreateType, DropType, Property
+from streamkit.sql.tree.type_names import refused_name
+
+
+def create_source(state: ScriptState, statement: CreateSource) -> Changed:
+    """Declare a stream or table of a topic, which is created if there is none."""
+    name = statement.name
+    known = state.definitions.declared(name.text)
+    if known is not None and statement.if_not_exists:
+        return Changed(f"There is a {known.kind} {known.name} already.")
+    if known is not None:
+        _check_replaced(state, statement, known)
+    before = state.definitions
+    stored, topic = _SourceDeclaration(state, statement).found()
+    state.definitions = state.definitions.with_source(stored)
+    if topic is not None:
+        state.definitions = state.definitions.with_topic(topic)
+    check_queries(state, stored.name, before=before if known is None else None)
+    has_topic = "" if topic is None else f", which is created with {topic.partitions} partition{'s' * (topic.partitions != 1)}"
+    return Changed(f"{stored.kind.capitalize()} {stored.name} reads the topic {stored.topic}{has_topic}.")
+
+
+def _check_replaced(state: ScriptState, statement: CreateSource, known: StoredSource) -> None:
+    """TopologyError unless the statement may take the place of what is there."""
+    span = statement.name.span if statement.name.span.end else statement.span
+    if not statement.or_replace:
+        raise state.error(
+            f"there is a {known.kind} {known.name} already; expected another name, or IF NOT EXISTS, or CREATE OR REPLACE", span
+        )
+    if known.query is not None:
+        raise state.error(
+            f"the query {known.query} fills {known.name}; expected CREATE OR REPLACE {known.kind.upper()} {known.name} AS SELECT …",
+            span,
+        )
+    if known.kind != statement.kind:
+        raise state.error(f"{known.name} is a {known.kind}; expected DROP {known.kind.upper()} {known.name} before", span)
+    if known.is_read_only:
+        raise state.error(f"{known.name} is a SOURCE {known.kind.upper()}, which stays as it is; expected DROP before", span)
+
+
+@dataclass(frozen=True)
+class _SourceDeclaration:
+    """A statement beside the topic that it is about."""
+
+    state: ScriptState
+    statement: CreateSource
+
+    def found(self) -> tuple[StoredSource, Topic | None]:
+        """What the statement declares, and the topic that is to be created for it."""
+        state, statement = self.state, self.statement
+        properties = TopicProperties.of(statement.properties, OF_SOURCES, state.text, statement.span)
+        if not self._is_ksql:
+            properties.check_supported()
+        name = properties.topic or statement.name.text
+        if not is_name(name):
+            raise state.error(
+                f"{name!r} cannot be the name of a topic; expected WITH (KAFKA_TOPIC = '…') and letters, digits, '.', '_' and '-'",
+                statement.name.span if statement.name.span.end else statement.span,
+            )
+        topic = state.definitions.find_topic(name)
+        if topic is not None and topic.internal:
+            raise state.error(f"the topic {name} belongs to an application, which alone declares it", statement.span)
+        if topic is None:
+            return self._of_new_topic(name, properties)
+        if topic.format is None and WINDOW_TYPE not in properties.values and not self._has_headers:
+            return self._of_columns(topic, properties), None
+        return self._of_declared(topic, properties), None
+
+    @property
+    def _is_ksql(self) -> bool:
+        return self.state.settings.script.meaning.names_results
+
+    @property
+    def _has_headers(self) -> bool:
+        return any(column.role == HEADERS_ROLE for column in self.statement.columns)
+
+    def _stored(
+        self, topic: str, columns: Sequence[Mapping[str, Any]], key: tuple[str, ...], given: Mapping[str, Any]
+    ) -> StoredSource:
+        statement, state = self.statement, self.state
+        formats = {one: value for one, value in given.items() if one != "KAFKA_TOPIC"}
+        timestamp = formats.get("TIMESTAMP")
+        return StoredSource(
+            statement.name.text, statement.kind, topic, tuple(columns), key, state.written(statement), state.settings.script.meaning.name,
+            formats, None if timestamp is None else str(timestamp), None, statement.is_read_only,
+        )  # fmt: skip
+
+    def _columns(self) -> list[dict[str, Any]]:
+        """The columns as they are written, with the types that they stand for."""
+        return [
+            {
+                "name": one.name.text, "type": column_type(one.type, self.state.types, self.state.text, one.span), "role": one.role,
+                **({} if one.header is None else {"header": one.header}),
+            }
+            for one in self.statement.columns
+        ]  # fmt: skip
+
+    def _of_new_topic(self, name: str, properties: TopicProperties) -> tuple[StoredSource, Topic]:
+        state, statement = self.state, self.statement
+        if not statement.columns:
+            near = difflib.get_close_matches(name, state.definitions.topics(), 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise state.error(
+                f"there is no topic {name!r} whose columns {statement.name.text} could have{hint}; expected a topic, or columns in parentheses, with "
+                "which it is created",
+                statement.span,
+            )
+        topology = Topology("declaration", time_zone=state.settings.script.time_zone)
+        read = DeclaredSource(statement, state.text, state.types, state.settings.script.registry, self._is_ksql).added_to(
+            topology
+        )
+        if not topology.added_topics:
+            raise state.error(
+                f"there is no topic {name!r}, and values in this format need a schema before there can be one; expected VALUE_SCHEMA in WITH, or "
+                "the topic: `streamkit topics create`",
+                statement.span,
+            )
+        topic = created(topology.added_topics[0], state.log.settings.topic_partitions)
+        self._check_read(read, state.definitions.with_topic(topic))
+        return self._stored(topic.name, self._columns(), read.source.key or (), _as_read(properties.values, read)), topic
+
+    def _of_columns(self, topic: Topic, properties: TopicProperties) -> StoredSource:
+        """Some or all of the columns of a topic that has columns."""
+        statement, state = self.statement, self.state
+        if properties.value_format is not None:
+            raise properties.error(
+                "VALUE_FORMAT" if "VALUE_FORMAT" in properties.values else "FORMAT",
+                f"the topic {topic.name} has columns, and no values in a format; expected no format",
+            )
+        if statement.kind == TABLE and not topic.key:
+            raise state.error(
+                f"the topic {topic.name} has no key, and a table holds one row per key; expected a stream", statement.span
+            )
+        role = "primary key" if statement.kind == TABLE else "key"
+        columns = [self._column(topic, one) for one in statement.columns] or [
+            {"name": one.name, "type": one.type, "role": role if one.name in topic.key else ""} for one in topic.schema
+        ]
+        declared = [one["name"] for one in columns if one["role"] in KEY_ROLES]
+        if statement.columns and (declared or statement.kind == TABLE) and sorted(declared) != sorted(topic.key):
+            raise state.error(
+                f"the key of the topic {topic.name} is {', '.join(topic.key) or 'no column'}; found {', '.join(declared) or 'none'} as "
+                f"{role.upper()}",
+                statement.span,
+            )
+        return self._stored(topic.name, columns, topic.key, _with_time(properties.values, properties.time_column(topic.schema)))
+
+    def _column(self, topic: Topic, declared: ColumnDefinition) -> dict[str, Any]:
+        """A column of a topic, which the statement declares as the topic has it."""
+        name = next((one for one in topic.schema.names if one == declared.name.text), None)
+        name = name or next((one for one in topic.schema.names if one.lower() == declared.name.text.lower()), None)
+        if name is None:
+            near = difflib.get_close_matches(declared.name.text, topic.schema.names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise self.state.error(
+                f"the topic {topic.name} has no column {declared.name.text!r}; it has {', '.join(topic.schema.names)}{hint}",
+                declared.span,
+            )
+        wanted = column_type(declared.type, self.state.types, self.state.text, declared.span)
+        if without_times(wanted) != topic.schema[name].type:
+            raise self.state.error(
+                f"{name} is {topic.schema[name].type} in the topic {topic.name}; found {wanted}: a query casts it", declared.span
+            )
+        return {"name": name, "type": wanted, "role": declared.role}
+
+    def _of_declared(self, topic: Topic, properties: TopicProperties) -> StoredSource:
+        """What the bytes of a topic are read as, or columns of it with windows or headers."""
+        statement, state = self.statement, self.state
+        given = dict(properties.values)
+        if topic.format is not None and not {VALUE_FORMAT, "FORMAT"} & given.keys():
+            given[VALUE_FORMAT] = FORMAT_NAMES[topic.format.name]
+        if not statement.columns:
+            statement = replace(statement, columns=self._columns_of_format(topic))
+        declared = replace(self, statement=statement)
+        topology = Topology("declaration", time_zone=state.settings.script.time_zone)
+        values = replace(statement, properties=tuple(_property(one, value, statement) for one, value in given.items()))
+        read = DeclaredSource(values, state.text, state.types, state.settings.script.registry, self._is_ksql).added_to(topology)
+        self._check_read(read, state.definitions)
+        return declared._stored(topic.name, declared._columns(), read.source.key or (), _as_read(given, read))
+
+    def _check_read(self, read: ReadTopic, definitions: Definitions) -> None:
+        """TopologyError if the topic cannot be read so."""
+        try:
+            sources = sources_of([read.source.rows.node])
+            for node, found in zip(sources, resolve_inputs(sources, definitions).values(), strict=True):
+                if node.decoding is not None:
+                    decoded(node.decoding, found, node.at)
+        except StreamKitError as error:
+            raise self.state.error(str(error).partition("\n  at ")[0], self.statement.span) from None
+
+    def _columns_of_format(self, topic: Topic) -> tuple[ColumnDefinition, ...]:
+        """The columns that a topic's format says, if it says any."""
+        statement, state = self.statement, self.state
+        found = None if topic.format is None else format_columns(topic.format)
+        if found is None:
+            raise state.error(
+                f"nothing says which columns the values of the topic {topic.name} have; expected them in parentheses behind {statement.name.text}",
+                statement.span,
+            )
+        role = "primary key" if statement.kind == TABLE else "key"
+        key = ColumnDefinition(Name("key"), "string", role)
+        return (key, *(ColumnDefinition(Name(one.name), one.type) for one in found))
+
+
+def _as_read(given: Mapping[str, Any], read: ReadTopic) -> Mapping[str, Any]:
+    """What WITH says, with the column of times as the columns spell it."""
+    (node,) = sources_of([read.source.rows.node])
+    return given if not isinstance(node.timestamp, str) else _with_time(given, node.timestamp)
+
+
+def _with_time(given: Mapping[str, Any], column: str | None) -> Mapping[str, Any]:
+    return given if column is None else {**given, "TIMESTAMP": column}
+
+
+def _property(name: str, value: Any, statement: CreateSource) -> Property:
+    """A property as the statement has it, or one that it leaves out."""
+    return next((one for one in statement.properties if one.name.upper() == name), Property(name, value))
+
+
+def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
+    """Add columns to a stream or table, and to its topic if that has columns."""
+    known = state.definitions.declared(statement.name.text)
+    span = statement.name.span if statement.name.span.end else statement.span
+    if known is None or known.kind != statement.kind:
+        what = "there is none of that name" if known is None else f"it is a {known.kind}"
+        raise state.error(f"ALTER {statement.kind.upper()} {statement.name.text}: {what}", span)
+    if known.query is not None:
+        raise state.error(
+            f"the query {known.query} says which columns {known.name} has; expected CREATE OR REPLACE {known.kind.upper()} {known.name} AS …",
+            span,
+        )
+    if known.is_read_only:
+        raise state.error(f"{known.name} is a SOURCE {known.kind.upper()}, which stays as it is", span)
+    added = [(one.name.text, column_type(one.type, state.types, state.text, one.span)) for one in statement.columns]
+    names = {str(one["name"]).lower() for one in known.columns}
+    for (name, _), column in zip(added, statement.columns, strict=True):
+        if name.lower() in names:
+            raise state.error(f"{known.name} has a column {name!r} already", column.span)
+        names.add(name.lower())
+    columns = (*known.columns, *({"name": name, "type": type, "role": ""} for name, type in added))
+    state.definitions = state.definitions.with_source(replace(known, columns=columns))
+    topic = state.definitions.find_topic(known.topic)
+    if topic is not None and topic.format is None:
+        new = [SchemaColumn(name, type) for name, type in added if name not in topic.schema]
+        try:
+            schema = Schema((*topic.schema, *new))
+            state.definitions = state.definitions.with_altered_topic(topic.name, Alteration(schema=schema))
+        except SchemaError as error:
+            raise state.error(str(error), statement.span) from None
+    check_queries(state, known.name)
+    return Changed(f"{known.kind.capitalize()} {known.name} has {', '.join(name for name, _ in added)} too.")
+
+
+def create_type(state: ScriptState, statement: CreateType) -> Changed:
+    """Give a type a name."""
+    name, span = statement.name.text, statement.span
+    if reason := refused_name(name):
+        raise state.error(reason, span)
+    if (known := state.definitions.type(name)) is not None:
+        if statement.if_not_exists:
+            return Changed(f"There is a type {known.name} already.")
+        raise state.error(f"there is a type {known.name} already, {known.type}; expected another name, or IF NOT EXISTS", span)
+    found = StoredType(name, column_type(statement.type, state.types, state.text, span))
+    state.definitions = state.definitions.with_type(found)
+    return Changed(f"Type {name} is {found.type}.")
+
+
+def drop_type(state: ScriptState, statement: DropType) -> Changed:
+    """Forget the name of a type; columns keep what it stands for."""
+    known = state.definitions.type(statement.name.text)
+    if known is None:
+        if statement.if_exists:
+            return Changed(f"There is no type {statement.name.text}.")
+        there = ", ".join(state.definitions.types) or "none"
+        raise state.error(f"there is no type {statement.name.text!r}; there are {there}", statement.span)
+    state.definitions = state.definitions.without_type(known.name)
+    return Changed(f"Type {known.name} is gone; columns that have it keep {known.type}.")

@@ -1,0 +1,282 @@
+"""INSERT INTO … VALUES: rows for topics, checked with the script and written with it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.chunks import one_batch
+from streamkit.engine.epoch.event_time import event_times
+from streamkit.engine.epoch.stream_time import UNKNOWN
+from streamkit.errors import EvaluationError, SchemaError, StreamKitError, TopologyError
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.core.failing_rows import noted_failures
+from streamkit.expressions.ksql.signature import NUMBERS, is_number, kind_of, ksql_type, without_times
+from streamkit.formats.codec import Codec
+from streamkit.log.catalog.sql_sources import StoredSource
+from streamkit.log.rows.records import records_of
+from streamkit.log.topic.formats import KEY, VALUE
+from streamkit.log.topic.topic import Topic, check_writable
+from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
+from streamkit.plan.expression import Call, Cast, Expression, Literal
+from streamkit.schema import SchemaColumn
+from streamkit.sql.execution.script_state import Changed, ScriptState
+from streamkit.sql.ksql.expressions import MeaninglessExpressionError, ksql_result_type
+from streamkit.sql.lowering.expression_parts import calls, is_aggregate, references
+from streamkit.sql.pull.one_row import one_row
+from streamkit.sql.pull.relation import rows_of_query
+from streamkit.sql.script.declared_source import HEADERS_ROLE
+from streamkit.sql.tree.span import NOWHERE, Name, TextSpan, Written
+from streamkit.sql.tree.statements import TABLE, InsertValues
+
+MADE_BY_LOG = (PARTITION, OFFSET, HEADERS, DELETED)
+TIMES = (TIMESTAMP, "rowtime")
+
+
+def insert_values(state: ScriptState, statement: InsertValues) -> Changed:
+    """Rows for the topic of a stream or table."""
+    span = statement.name.span if statement.name.span.end else statement.span
+    known, topic = _written_source(state, statement.name.text, span)
+    inserted = _InsertedRows(state, statement, known)
+    batches = encoded(state, known, topic, inserted.found(), statement)
+    inserted.check_event_times(batches)
+    state.rows.setdefault(topic.name, []).extend(batches)
+    count = len(statement.rows)
+    return Changed(f"{count:,} row{'s' * (count != 1)} for {known.name}.")
+
+
+def insert_rows(state: ScriptState, name: str, rows: pa.Table) -> None:
+    """Rows, which are columns of a stream or table already, for its topic; those that are missing are null."""
+    statement = InsertValues(Name(name), None, ())
+    known, topic = _written_source(state, name, NOWHERE)
+    types = {str(one["name"]): str(one["type"]) for one in known.columns if one.get("role") != HEADERS_ROLE}
+    for column, type in types.items():
+        if column not in rows.column_names:
+            rows = rows.append_column(column, pa.nulls(rows.num_rows, SchemaColumn(column, type).arrow.type))
+    check = _InsertedRows(state, statement, known)
+    check.check_key({column: one_batch(rows).column(column) for column in known.key if column in rows.column_names})
+    batches = encoded(state, known, topic, rows, statement)
+    check.check_event_times(batches)
+    state.rows.setdefault(topic.name, []).extend(batches)
+
+
+def _written_source(state: ScriptState, name: str, span: TextSpan) -> tuple[StoredSource, Topic]:
+    """The stream or table of a name and its topic; TopologyError for one whose rows nobody inserts."""
+    known = state.definitions.source(name)
+    if known is None:
+        near = difflib.get_close_matches(name, state.definitions.names(), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise state.error(f"there is no stream or table {name!r}{hint}", span)
+    if known.is_read_only:
+        raise state.error(f"{known.name} is a SOURCE {known.kind.upper()}, which is only read", span)
+    if known.query is not None and known.kind == TABLE:
+        raise state.error(f"the query {known.query} fills the table {known.name}; expected rows for what it reads", span)
+    return known, check_writable(state.definitions.topic(known.topic))
+
+
+@dataclass(frozen=True)
+class _InsertedRows:
+    state: ScriptState
+    statement: InsertValues
+    known: StoredSource
+
+    def found(self) -> pa.Table:
+        """The rows as columns of the stream or table, and their times if they have any."""
+        columns = self._columns()
+        names = list(columns)
+        types = {str(one["name"]): str(one["type"]) for one in self.known.columns}
+        arrays: dict[str, list[pa.Array]] = {name: [] for name in names}
+        for row in self.statement.rows:
+            if len(row) != len(names):
+                spans = [one.span for one in row if one.span.end]
+                raise self.state.error(
+                    f"a row of {len(row)} values has to have {len(names)}: {', '.join(names)}",
+                    spans[0] if spans else self.statement.span,
+                )
+            for name, written in zip(names, row, strict=True):
+                arrays[name].append(self._value(written, types.get(name, "timestamp"), name))
+        found = {name: pa.concat_arrays(values) for name, values in arrays.items()}
+        missing = {
+            name: pa.nulls(len(self.statement.rows), SchemaColumn(name, without_times(type)).arrow.type)
+            for name, type in types.items()
+            if name not in found
+        }
+        self.check_key(found)
+        return pa.table({**found, **missing})
+
+    def check_event_times(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """TopologyError for a row without an event time where a column says it, as the topic has the rows: a query would fail at it."""
+        if self.known.timestamp is None:
+            return
+        timed = self.state.reading.topic_rows(self.known).timed
+        assert timed is not None, "a column says event times"
+        times = [event_times(timed, batch.append_column(DELETED, pa.repeat(False, batch.num_rows))) for batch in batches]
+        missing = np.flatnonzero(np.concatenate([np.empty(0, np.int64), *times]) == UNKNOWN)
+        if len(missing):
+            number, names = int(missing[0]), list(self._columns())
+            written = zip(names, self.statement.rows[number], strict=True) if self.statement.rows else ()
+            spans = [one.span for name, one in written if name == self.known.timestamp and one.span.end]
+            raise self.state.error(
+                f"{self.known.timestamp} has the event times of {self.known.name}, and is null or out of range in row {number + 1:,}; expected "
+                "a time in each row",
+                spans[0] if spans else self.statement.span,
+            )
+
+    def _columns(self) -> dict[str, Name | None]:
+        """The columns that the rows have, by their names as the source spells them; in the order of its declaration unless they are listed."""
+        own = [str(one["name"]) for one in self.known.columns if one.get("role") != HEADERS_ROLE]
+        if self.statement.columns is None:
+            return dict.fromkeys(own)
+        found: dict[str, Name | None] = {}
+        for name in self.statement.columns:
+            spelt = self._spelt(name, own)
+            if spelt in found:
+                raise self.state.error(f"the column {spelt} is there twice", name.span)
+            found[spelt] = name
+        return found
+
+    def _spelt(self, name: Name, own: Sequence[str]) -> str:
+        if name.text.lower() in TIMES:
+            return TIMESTAMP
+        if name.text.lower() in MADE_BY_LOG:
+            raise self.state.error(f"{name.text} is said by the log, and a row cannot have it", name.span)
+        found = name.text if name.text in own else next((one for one in own if one.lower() == name.text.lower()), None)
+        if found is None:
+            near = difflib.get_close_matches(name.text, own, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise self.state.error(f"{self.known.name} has no column {name.text!r}; it has {', '.join(own)}{hint}", name.span)
+        return found
+
+    def _value(self, written: Written, type: str, name: str) -> pa.Array:
+        """A value in the type of its column; TopologyError for one that does not fit."""
+        scope = rows_of_query(self.state.settings.script.time_zone)
+        assert scope.schema is not None, "its columns are known"
+        text = self.state.text
+        text.places.put_written(written)
+        at = text.at(written.span)
+        for found in (*references(written.expression), *calls(written.expression, is_aggregate)):
+            raise self.state.error(f"{name}: a value is a constant, and this has {_subject(found)}", written.span)
+        if self.state.settings.script.meaning.names_results:
+            return self._ksql_value(written, type, name)
+        analyzer = ExpressionAnalyzer(self.state.settings.script.time_zone)
+        wanted: Expression = Cast(self.state.settings.script.meaning.expression(written.expression, {}), type)
+        if name == TIMESTAMP:
+            ((_, plain),) = analyzer.project(scope.schema, [(name, written.expression)], at)
+            if plain.type in ("int", "bigint"):
+                wanted = Cast(_millis(written.expression), type)
+        ((_, typed),) = analyzer.project(scope.schema, [(name, wanted)], at)
+        try:
+            return evaluate(typed, one_row())
+        except EvaluationError as error:
+            raise self.state.error(f"{name}: {error}", written.span) from None
+
+    def _ksql_value(self, written: Written, type: str, name: str) -> pa.Array:
+        """A value of the ksql dialect in the type of its column: bytes from base 64, times from ISO texts and milliseconds."""
+        script = self.state.settings.script
+        meaning, analyzer = script.meaning, ExpressionAnalyzer(script.time_zone)
+        schema = rows_of_query(script.time_zone).schema
+        assert schema is not None, "its columns are known"
+        at = self.state.text.at(written.span)
+        given = Cast(written.expression, "bigint" if name == TIMESTAMP else type)
+        self._check_widens(written, type, name)
+        try:
+            if type == "binary" and isinstance(written.expression, Literal) and isinstance(written.expression.value, str):
+                wanted = meaning.expression(Call("to_bytes", (written.expression, Literal("base64"))), {})
+            else:
+                wanted = meaning.expression(given, {})
+        except MeaninglessExpressionError as error:
+            raise self.state.error(f"{name}: {error.message}", written.span) from None
+        wanted = Call("timestamp_millis", (wanted,)) if name == TIMESTAMP else wanted
+        ((_, typed),) = analyzer.project(schema, [(name, wanted)], at)
+        with noted_failures() as failures:
+            found = evaluate(typed, one_row())
+        if failures or (found.null_count and not _is_null(written.expression)):
+            reason = failures[0].reason if failures else f"it is not {ksql_type(type)}"
+            raise self.state.error(f"{name}: {reason}", written.span)
+        return found
+
+    def _check_widens(self, written: Written, type: str, name: str) -> None:
+        """TopologyError for a number that its column may not hold, or a text in place of one."""
+        try:
+            given = ksql_result_type(written.expression, {})
+        except TopologyError:
+            return  # what is wrong is told where the value is made
+        is_narrower = is_number(given) and is_number(type) and NUMBERS.index(kind_of(given)) > NUMBERS.index(kind_of(type))
+        if is_narrower or (given == "string" and is_number(type)):
+            raise self.state.error(
+                f"{name} is {ksql_type(type)}, and the value {ksql_type(given)}; expected one that widens to it, or a CAST",
+                written.span,
+            )
+
+    def check_key(self, found: dict[str, pa.Array]) -> None:
+        """TopologyError for rows of a table without their key."""
+        if self.known.kind != TABLE:
+            return
+        for name in self.known.key:
+            if name not in found or found[name].null_count == len(found[name]):
+                raise self.state.error(
+                    f"a row of the table {self.known.name} needs its key {', '.join(self.known.key)}", self.statement.span
+                )
+
+
+def _is_null(expression: Expression) -> bool:
+    """Whether a value is null as it is written."""
+    return isinstance(expression, Literal) and expression.value is None
+
+
+def _millis(expression: Expression) -> Expression:
+    return Call("timestamp_millis", (expression,))
+
+
+def _subject(found: Any) -> str:
+    return f"the column {found.name!r}" if hasattr(found, "name") else f"the aggregate {found.function}"
+
+
+def encoded(state: ScriptState, known: StoredSource, topic: Topic, rows: pa.Table, statement: Any) -> list[pa.RecordBatch]:
+    """Rows as the topic has them, checked; TopologyError says what does not fit."""
+    try:
+        if topic.format is not None:
+            rows = _in_format(state, known, rows)
+        else:
+            missing = [one for one in topic.schema if one.name not in rows.column_names]
+            for one in missing:
+                rows = rows.append_column(one.name, pa.nulls(rows.num_rows, one.arrow.type))
+            columns = [*topic.schema.names, *(name for name in (TIMESTAMP, DELETED) if name in rows.column_names)]
+            rows = rows.select(columns)
+        return records_of(topic, rows, state.log.clock.now_ms())
+    except SchemaError as error:
+        raise state.error(str(error), statement.span) from None
+
+
+def _in_format(state: ScriptState, known: StoredSource, rows: pa.Table) -> pa.Table:
+    """Rows as bytes of keys and values."""
+    source = state.reading.topic_rows(known)
+    assert source.decoding is not None, "and has a format of values"
+    assert source.keys is not None, "and one of keys"
+    found: dict[str, pa.Array] = {}
+    parts = ((KEY, source.keys.keys, source.decoding.key), (VALUE, source.decoding.format, source.decoding.value))
+    for part, format, columns in parts:
+        if part == VALUE and DELETED in rows.column_names:
+            found |= {VALUE: pa.nulls(rows.num_rows, pa.binary()), DELETED: rows.column(DELETED)}
+            continue
+        batch = one_batch(rows.select(list(columns.names)))
+        try:
+            written = Codec(format, columns, source.topic, part).encode(batch)
+        except StreamKitError as error:
+            raise SchemaError(f"topic {source.topic}: the {part}: {error}") from None
+        found[part] = written if part == VALUE else _without_null_keys(batch, written)
+    if TIMESTAMP in rows.column_names:
+        found[TIMESTAMP] = rows.column(TIMESTAMP)
+    return pa.table(found)
+
+
+def _without_null_keys(keys: pa.RecordBatch, written: pa.Array) -> pa.Array:
+    """The bytes of keys; of one whose columns are all null there are none."""
+    has_key = np.logical_or.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in keys.columns])
+    return written.take(pa.array(np.arange(len(written)), mask=~has_key))

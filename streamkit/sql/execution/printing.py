@@ -1,0 +1,93 @@
+"""PRINT: the records of a topic, whatever is known of it."""
+
+from __future__ import annotations
+
+import difflib
+
+import pyarrow as pa
+
+from streamkit.chunks import one_batch
+from streamkit.data_type import to_arrow
+from streamkit.log.log import Log
+from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
+from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.execution.session_settings import EARLIEST, LATEST
+from streamkit.sql.push.followed_topic import FollowedTopic
+from streamkit.sql.push.subscription import PushQuery
+from streamkit.sql.tree.statements import Print
+
+FACTS = (TIMESTAMP, PARTITION, OFFSET, DELETED, HEADERS)
+
+
+class PrintedRecords:
+    """The records of a topic as they come: each with its time, place and headers; of a topic of bytes the values as its format reads them."""
+
+    def __init__(self, log: Log, topic: str, begin: str, every: int = 1) -> None:
+        self._log, self._topic = log, log.topic(topic)
+        self._every, self._seen = every, 0
+        columns = [*self._topic.schema.names, HEADERS]
+        self._consumer = FollowedTopic(log, topic, begin, columns)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What is known of a record, and its columns."""
+        known = {
+            TIMESTAMP: pa.timestamp("ms", "UTC"),
+            PARTITION: pa.int32(),
+            OFFSET: pa.int64(),
+            DELETED: pa.bool_(),
+            HEADERS: _headers(),
+        }
+        own = pa.schema([("key", pa.string()), ("value", pa.string())]) if self._topic.format else self._topic.schema.arrow
+        return pa.schema([*known.items(), *((one.name, one.type) for one in own)])
+
+    def step(self, timeout_s: float) -> pa.RecordBatch | None:
+        """The next records."""
+        table = self._consumer.poll(timeout_s)
+        if table is None:
+            return None
+        kept = [row for row in range(table.num_rows) if (self._seen + row) % self._every == 0]
+        self._seen += table.num_rows
+        table = table.take(pa.array(kept, pa.int64()))
+        if self._topic.format is not None:
+            decoded = self._log.decode(self._topic.name, table)
+            texts = {name: pa.array([_text(row[name]) for row in decoded], pa.string()) for name in ("key", "value")}
+            table = pa.table({**{name: table.column(name) for name in FACTS}, **texts})
+        return one_batch(table.select(self.schema.names).cast(self.schema))
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._consumer.close()
+
+
+def printed(state: ScriptState, statement: Print) -> PushQuery:
+    """The records of a topic, as they come or from its beginning on."""
+    begin = EARLIEST if statement.is_from_beginning else LATEST
+    topic = printed_topic(state, statement)
+    return PushQuery(PrintedRecords(state.log, topic, begin, statement.interval or 1), statement.limit)
+
+
+def printed_topic(state: ScriptState, statement: Print) -> str:
+    """The topic of a name, which may be that of a stream or table; TopologyError if there is none."""
+    name = statement.topic.text
+    if state.definitions.find_topic(name) is not None:
+        return name
+    stored = state.definitions.source(name)
+    if stored is not None:
+        return stored.topic
+    near = difflib.get_close_matches(name, state.definitions.topics(), 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    span = statement.topic.span if statement.topic.span.end else statement.span
+    raise state.error(f"there is no topic {name!r}{hint}", span)
+
+
+def _headers() -> pa.DataType:
+    return to_arrow("array<struct<key:string,value:binary>>")
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    import json
+
+    return value.hex() if isinstance(value, bytes) else json.dumps(value, default=str, ensure_ascii=False)

@@ -1,0 +1,75 @@
+"""SELECT … EMIT: a query that goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamkit.dsl.stream import Stream
+from streamkit.dsl.table import Table
+from streamkit.dsl.topology import Topology
+from streamkit.errors import TopologyError
+from streamkit.names import fresh_token
+from streamkit.plan.location import written_at
+from streamkit.sql.execution.queries import sources_of_query
+from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.execution.selecting import SessionRelations
+from streamkit.sql.lowering.lowering import lowered
+from streamkit.sql.lowering.scope import QuerySource
+from streamkit.sql.pull.plan import PullPlan
+from streamkit.sql.pull.planning import planned
+from streamkit.sql.push.passing import PassingRows, is_passing
+from streamkit.sql.push.private_run import PrivateRun
+from streamkit.sql.push.subscription import PushedRows
+from streamkit.sql.tree.query import Query
+
+OUTPUT = "pushed"
+
+
+def pushed_rows(state: ScriptState, query: Query) -> PushedRows:
+    """What gives the rows of a query that goes on; TopologyError at the place of what is wrong."""
+    plan = _passing_plan(state, query)
+    if plan is not None:
+        return PassingRows(state.log, plan, state.settings.offset_reset, state.text.at(query.span))
+    topology, named = pushed_topology(state, query)
+    return PrivateRun(state.log, topology, OUTPUT, state.settings.offset_reset, named)
+
+
+def pushed_lines(state: ScriptState, query: Query) -> list[str]:
+    """How the rows of a query that goes on are made, a line each."""
+    plan = _passing_plan(state, query)
+    if plan is not None:
+        return ["each record by itself, by a consumer"]
+    return ["in this process, with stores in memory", *pushed_topology(state, query)[0].describe().splitlines()]
+
+
+def pushed_topology(state: ScriptState, query: Query) -> tuple[Topology, tuple[str, ...]]:
+    """The topology of a query, whose rows go to a topic that only its reader has, and the columns that the query names, in its order."""
+    script = state.settings.script
+    topology = Topology(f"query-{fresh_token()[:8]}", script.time_zone, script.what_fails)
+    sources: dict[str, QuerySource] = {}
+    for name in dict.fromkeys(sources_of_query(query)):
+        stored = state.definitions.source(name)
+        if stored is not None:
+            sources[name] = state.reading.added_to(stored, topology).source
+    found = lowered(replace(query, limit=None), sources, state.text, replace(script.meaning, shows_bounds=True))
+    rows: Stream | Table = found.rows
+    with written_at(state.text.at(query.span)):
+        if isinstance(rows, Table) and found.is_final:
+            rows = rows.emit("final")
+        rows.to(OUTPUT, partitions=1)
+    return topology, found.named
+
+
+def _passing_plan(state: ScriptState, query: Query) -> PullPlan | None:
+    """The plan of a query that looks at each record of one stream alone; None for any other."""
+    is_plain = not (query.joins or query.group_by is not None or query.having or query.partition_by is not None or query.window)
+    if not is_plain or query.emit == "final":
+        return None
+    try:
+        script = state.settings.script
+        plan = planned(
+            replace(query, emit="", limit=None), SessionRelations(state.reading), state.text, script.meaning, script.time_zone
+        )
+    except TopologyError:
+        return None  # what the topology says of it counts
+    return plan if is_passing(plan) else None

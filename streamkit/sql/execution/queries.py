@@ -1,0 +1,474 @@
+"""CREATE … AS SELECT and INSERT INTO … SELECT: persistent queries, each of which is a topology of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from streamkit.config import Settings
+from streamkit.dsl.topology import Topology
+from streamkit.engine.runs.compile import compile_passing_over
+from streamkit.engine.runs.preview import Preview, preview
+from streamkit.engine.runs.start import declared_output
+from streamkit.errors import SqlError, StreamKitError, TopologyError
+from streamkit.expressions.ksql.signature import has_times, without_times
+from streamkit.log.catalog.sql_queries import StoredQuery
+from streamkit.log.catalog.sql_sources import StoredSource
+from streamkit.log.topic.alteration import Alteration
+from streamkit.log.topic.evolution import check_evolution
+from streamkit.log.topic.topic import Topic
+from streamkit.names import WINDOW_END, WINDOW_START, is_name
+from streamkit.plan.added_topics import created
+from streamkit.plan.inputs import sources_of
+from streamkit.plan.program import Output, Program
+from streamkit.plan.program_change import SAME, STORES, ProgramChange
+from streamkit.plan.refusal import RefusedTopic
+from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.execution.backfill import BACKFILL, TOPIC, topic_of_built, with_built, without_built
+from streamkit.sql.execution.definitions import Definitions
+from streamkit.sql.execution.registered_functions import with_functions
+from streamkit.sql.execution.script_state import Changed, ScriptState
+from streamkit.sql.execution.session_settings import SessionSettings
+from streamkit.sql.execution.stored_source import SourceReading, windows_of
+from streamkit.sql.lowering.scope import QuerySource
+from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.reader.script import read_script
+from streamkit.sql.script.properties import NATIVE
+from streamkit.sql.script.script import ScriptLowering, ScriptSource
+from streamkit.sql.script.topic_format import TopicFormat
+from streamkit.sql.tree.query import FromItem, Query, SourceName
+from streamkit.sql.tree.span import NOWHERE, TextSpan
+from streamkit.sql.tree.statements import STREAM, CreateAs, InsertQuery, Property
+
+APPLICATION_START = "sql-"  # begins the names of the applications of queries
+OF_PYTHON = ("drop_store(", "store=", "name=")
+OF_SQL = (
+    "\n  in SQL, which has no store=, name= and drop_store: leave the statements as they were; or CREATE OR REPLACE the query WITH (BACKFILL = true); "
+    "or DROP what it fills, DELETE TOPIC, and CREATE it again"
+)
+QUERY_ID, KAFKA_TOPIC = "QUERY_ID", "KAFKA_TOPIC"
+
+
+@dataclass(frozen=True)
+class QueryTopology:
+    """A persistent query as a topology, and what is known of the stream or table that it fills."""
+
+    topology: Topology
+    source: QuerySource
+    format: TopicFormat
+
+
+def topology_of_query(definitions: Definitions, query: StoredQuery) -> Topology:
+    """The topology of a query that the catalog has; TopologyError if it does not fit what there is any more."""
+    settings = SessionSettings.of(query.settings.get("set", {}), query.settings.get("variables", {}))
+    text = ScriptText(query.text, query.id)
+    statements = read_script(query.text, query.dialect, settings.variables, query.id)
+    (statement,) = statements
+    assert isinstance(statement, CreateAs | InsertQuery), "a persistent query creates or inserts"
+    statement = with_functions(statement, definitions.functions, text)
+    return lowered_query(definitions, statement, text, settings, query.application, topic_of_built(query)).topology
+
+
+def topology_of_queries(definitions: Definitions, queries: Sequence[StoredQuery]) -> Topology:
+    """The topology of the queries of an application."""
+    (query,) = queries
+    return topology_of_query(definitions, query)
+
+
+def lowered_query(
+    definitions: Definitions,
+    statement: CreateAs | InsertQuery,
+    text: ScriptText,
+    settings: SessionSettings,
+    application: str,
+    topic: str | None = None,
+) -> QueryTopology:
+    """The topology of a statement, which writes to the topic that it says, or to another one; TopologyError at the place of what is wrong."""
+    script = settings.script
+    reading = SourceReading(definitions, script.registry, script.time_zone)
+    others = _WithoutSelf(reading, statement.name.text if isinstance(statement, CreateAs) else "")
+    of_query = (QUERY_ID if isinstance(statement, InsertQuery) else BACKFILL, *([] if topic is None else [KAFKA_TOPIC]))
+    properties = [one for one in statement.properties if one.name.upper() not in of_query]
+    properties += [] if topic is None else [Property(KAFKA_TOPIC, topic)]
+    statement = replace(statement, properties=tuple(properties))
+    lowering = ScriptLowering(text, application, script, others.source, others.names())
+    topology = lowering.topology([statement])
+    if lowering.faults:
+        raise SqlError(lowering.faults)
+    source = lowering.source(statement.name.text)
+    assert source is not None, "a query without faults has a result"
+    return QueryTopology(topology, source, lowering.format(statement.name.text))
+
+
+@dataclass(frozen=True)
+class _WithoutSelf:
+    """All streams and tables but the one that a statement makes, which is not yet there or is replaced."""
+
+    reading: SourceReading
+    made: str
+
+    def source(self, name: str, topology: Topology) -> ScriptSource | None:
+        return None if name.lower() == self.made.lower() and self.made else self.reading.others(name, topology)
+
+    def names(self) -> Sequence[str]:
+        """What a query may read, for messages."""
+        return [one for one in self.reading.definitions.names() if one.lower() != self.made.lower()]
+
+
+def create_as(state: ScriptState, statement: CreateAs) -> Changed:
+    """Declare a stream or table that a persistent query fills, and the query."""
+    name, span = statement.name.text, statement.name.span if statement.name.span.end else statement.span
+    declared = state.definitions
+    known = declared.declared(name)
+    if known is not None and statement.if_not_exists:
+        return Changed(f"There is a {known.kind} {known.name} already.", known.query)
+    before = None
+    if known is not None:
+        before = _replaced(state, statement, known)
+        state.definitions = without_built(state.definitions, before)
+        before = state.definitions.queries[before.id]
+    is_built = _wants_backfill(state, statement)
+    if known is not None and before is not None and is_built:
+        return _build_beside(state, statement, known, before)
+    if not is_name(name):
+        raise state.error(f"{name!r} cannot be the name of a stream or table; expected letters, digits, '.', '_' and '-'", span)
+    kind = "CSAS" if statement.kind == STREAM else "CTAS"
+    number = state.definitions.numbers + 1 if before is None else before.number
+    id = f"{kind}_{name.upper()}_{number}" if before is None else before.id
+    query = _stored(state, statement, id, number, name, before)
+    made = lowered_query(state.definitions, statement, state.text, state.settings, query.application)
+    program = _compiled(state, made.topology, statement)
+    source = _source_of(state, statement, query, made, _output_of(made.topology, program))
+    found = None
+    if known is not None and before is not None:
+        _alter_sink(state, known, source, program, span)
+        program = _compiled(state, made.topology, statement, is_strict=True)
+        source = _source_of(state, statement, query, made, _output_of(made.topology, program))
+        found = _changes(state, program, before, span)
+    _create_topics(state, program)
+    made_of = state.definitions.with_source(source)
+    state.definitions = made_of.with_query(query) if before is None else made_of.with_changed_query(query)
+    check_queries(state, source.name, but=id, before=declared if known is None else None)
+    told = "" if found is None else _told(found)
+    return Changed(f"Query {id} fills the {source.kind} {source.name}.{told}", id)
+
+
+def _wants_backfill(state: ScriptState, statement: CreateAs) -> bool:
+    """Whether results of all records are wanted, and not of those from now on."""
+    given = next((one for one in statement.properties if one.name.upper() == BACKFILL), None)
+    if given is None:
+        return False
+    if str(given.value).lower() not in ("true", "false"):
+        raise state.error(f"BACKFILL is {given.value!r}; expected true or false", given.span)
+    return str(given.value).lower() == "true"
+
+
+def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, before: StoredQuery) -> Changed:
+    """Let a changed query be built beside the one there is, whose place it takes when it has read as much."""
+    span = statement.name.span if statement.name.span.end else statement.span
+    readers = [one.id for one in state.definitions.readers(known.name)]
+    if readers:
+        raise state.error(
+            f"{', '.join(readers)} read {known.name}, whose records would be others all at once; expected TERMINATE of these before, and a "
+            "CREATE of them afterwards",
+            span,
+        )
+    number = state.definitions.numbers + 1
+    topic = f"{known.topic}-{number}"
+    if state.definitions.find_topic(topic) is not None:
+        raise state.error(f"the results of the changed query would be built in a topic {topic}, which is there already", span)
+    new = _stored(state, statement, before.id, number, known.name, before)
+    new = replace(new, application=f"{APPLICATION_START}{before.id}-{number}", settings={**new.settings, TOPIC: topic})
+    made = lowered_query(state.definitions, statement, state.text, state.settings, new.application, topic)
+    program = _compiled(state, made.topology, statement, is_strict=True)
+    source = replace(_source_of(state, statement, new, made, _output_of(made.topology, program)), topic=known.topic)
+    _create_topics(state, program)
+    state.definitions = replace(state.definitions.with_query(with_built(before, new, source)), numbers=number)
+    return Changed(
+        f"Query {before.id} goes on, and the changed one is built beside it as {new.application}, from the beginning of its topics. It takes "
+        f"the place of the former, and its results that of {known.topic}, when it has read as much.",
+        before.id,
+    )
+
+
+def insert_query(state: ScriptState, statement: InsertQuery) -> Changed:
+    """A persistent query whose records go to a stream beside those of others."""
+    name, span = statement.name.text, statement.name.span if statement.name.span.end else statement.span
+    target = state.definitions.source(name)
+    if target is None:
+        raise state.error(f"there is no stream {name!r}; there are {', '.join(state.definitions.names()) or 'none'}", span)
+    if target.is_read_only:
+        raise state.error(f"{target.name} is a SOURCE {target.kind.upper()}, which nothing writes; expected another stream", span)
+    number = state.definitions.numbers + 1
+    id = _given_id(state, statement) or f"INSERTQUERY_{number}"
+    if (taken := state.definitions.query(id)) is not None:
+        spans = [one.span for one in statement.properties if one.name.upper() == QUERY_ID]
+        there = "" if taken.id == id else f", which is spelt {taken.id}"
+        raise state.error(
+            f"there is a query {id} already{there}; expected another QUERY_ID", spans[0] if spans else statement.span
+        )
+    query = _stored(state, statement, id, number, target.name, None)
+    made = lowered_query(state.definitions, statement, state.text, state.settings, query.application)
+    program = _compiled(state, made.topology, statement)
+    _create_topics(state, program)
+    if state.definitions.declared(name) is None:  # what a query fills is on record
+        state.definitions = state.definitions.with_source(target)
+    state.definitions = state.definitions.with_query(query)
+    return Changed(f"Query {id} writes to the stream {target.name}.", id)
+
+
+def _given_id(state: ScriptState, statement: InsertQuery) -> str | None:
+    given = next((one for one in statement.properties if one.name.upper() == QUERY_ID), None)
+    if given is None:
+        return None
+    if not isinstance(given.value, str) or not is_name(given.value):
+        raise state.error(f"QUERY_ID is {given.value!r}; expected a text of letters, digits, '.', '_' and '-'", given.span)
+    return given.value
+
+
+def _stored(
+    state: ScriptState, statement: CreateAs | InsertQuery, id: str, number: int, sink: str, before: StoredQuery | None
+) -> StoredQuery:
+    """The query for the catalog."""
+    sources = tuple(dict.fromkeys(_spelt(state, name) for name in sources_of_query(statement.query)))
+    settings = {"set": dict(state.settings.given), "variables": dict(state.settings.variables)}
+    application = f"{APPLICATION_START}{id}" if before is None else before.application
+    dialect = state.settings.script.meaning.name
+    new = StoredQuery(id, number, state.written(statement), sink, sources, application, dialect, settings)
+    return new if before is None else replace(new, wanted=before.wanted, version=before.version + 1)
+
+
+def _spelt(state: ScriptState, name: str) -> str:
+    """The name of a source as it was declared."""
+    found = state.definitions.source(name)
+    return name if found is None else found.name
+
+
+def sources_of_query(query: Query) -> Iterator[str]:
+    """The names of all streams and tables that a query reads."""
+    items: list[FromItem] = [] if query.source is None else [query.source]
+    for item in (*items, *(join.right for join in query.joins)):
+        if isinstance(item, SourceName):
+            yield item.name.text
+        else:
+            yield from sources_of_query(item.query)
+
+
+def _replaced(state: ScriptState, statement: CreateAs, known: StoredSource) -> StoredQuery:
+    """The query that the statement takes the place of; TopologyError if it may not."""
+    span = statement.name.span if statement.name.span.end else statement.span
+    if not statement.or_replace:
+        raise state.error(
+            f"there is a {known.kind} {known.name} already; expected another name, or IF NOT EXISTS, or CREATE OR REPLACE", span
+        )
+    query = None if known.query is None else state.definitions.query(known.query)
+    if query is None:
+        raise state.error(
+            f"no query fills {known.name}, which declares a topic; expected DROP {known.kind.upper()} {known.name} before", span
+        )
+    if known.kind != statement.kind:
+        raise state.error(f"{known.name} is a {known.kind}; expected DROP {known.kind.upper()} {known.name} before", span)
+    others = [one.id for one in state.definitions.writers(known.name) if one.id != query.id]
+    if others:
+        raise state.error(f"{', '.join(others)} write to {known.name} too, whose columns stay; expected TERMINATE before", span)
+    return query
+
+
+def _compiled(
+    state: ScriptState, topology: Topology, statement: CreateAs | InsertQuery, *, is_strict: bool | None = None
+) -> Program:
+    """The program of a query, with topics as statements have left them; unless it is strict, a changed query may not fit its own yet."""
+    is_strict = not (isinstance(statement, CreateAs) and statement.or_replace) if is_strict is None else is_strict
+    refused: list[RefusedTopic] = []
+    try:
+        program = compile_passing_over(topology, CopiedLog(state.definitions), refused.append)
+    except TopologyError:
+        raise
+    except StreamKitError as error:
+        raise state.error(str(error).partition("\n  at ")[0], statement.span) from None
+    for one in refused:
+        if one.is_input or is_strict:
+            raise state.error(str(one.error).partition("\n  at ")[0], statement.span)
+    return program
+
+
+@dataclass(frozen=True)
+class CopiedLog:
+    """What the compiler asks of a log, answered by the copy; settings are those of the log."""
+
+    definitions: Definitions
+
+    @property
+    def location(self) -> str:
+        return self.definitions.location
+
+    @property
+    def settings(self) -> Settings:
+        return self.definitions.log.settings
+
+    def topics(self, internal: bool = False) -> list[str]:
+        return self.definitions.topics(internal)
+
+    def topic(self, name: str) -> Topic:
+        return self.definitions.topic(name)
+
+    def program_before(self, application: str) -> str:
+        return self.definitions.program_before(application)
+
+
+def _output_of(topology: Topology, program: Program) -> Output:
+    """The output that a query fills."""
+    (sink,) = {one.topic for one in topology.outputs}
+    return next(one for one in program.outputs if one.topic == sink)
+
+
+def _source_of(state: ScriptState, statement: CreateAs, query: StoredQuery, made: QueryTopology, output: Output) -> StoredSource:
+    """The stream or table that a query fills, with the columns of its result."""
+    role = "primary key" if statement.kind != STREAM else "key"
+    schema = output.schema
+    key = output.key
+    if output.format is not None:
+        columns = made.source.columns or ()
+        schema = Schema(tuple(SchemaColumn(name, without_times(str(type))) for name, type in columns))
+        key = made.source.key or ()
+    else:  # an existing topic may have others, which are null
+        given = {name for name, _ in made.source.columns or ()}
+        schema = Schema(tuple(one for one in schema if one.name in given or one.name in key))
+    times = {name: type for name, type in made.source.columns or () if type is not None and has_times(type)}
+    shown = tuple(
+        {"name": one.name, "type": times.get(one.name, one.type), "role": role if one.name in key else ""} for one in schema
+    )
+    formats = {one.name.upper(): one.value for one in statement.properties if one.name.upper() not in (KAFKA_TOPIC, BACKFILL)}
+    if (words := made.format.words) and words["VALUE_FORMAT"] != NATIVE:  # what it has of its first source, it keeps
+        formats = {**{name: value for name, value in formats.items() if name != "FORMAT"}, **words}
+    has_windows = statement.kind != STREAM and key[-2:] == (WINDOW_START, WINDOW_END)
+    windows = windows_of(made.source.rows.node.traits.window) if has_windows else None
+    return StoredSource(
+        statement.name.text, statement.kind, output.topic, shown, key, state.written(statement), query.dialect, formats, windows=windows,
+        query=query.id,
+    )  # fmt: skip
+
+
+def _create_topics(state: ScriptState, program: Program) -> None:
+    """Let the topics that a start of a program would create be created with the script."""
+    inputs = [state.definitions.topic(source.topic) for source in program.inputs]
+    for output in program.outputs:
+        if state.definitions.find_topic(output.topic) is None:
+            new = next((one for one in program.topics if one.name == output.topic), None)
+            partitions = state.log.settings.topic_partitions
+            topic = declared_output(output, inputs) if new is None else created(new, partitions)
+            state.definitions = state.definitions.with_topic(topic)
+
+
+def _alter_sink(state: ScriptState, known: StoredSource, source: StoredSource, program: Program, span: TextSpan) -> None:
+    """The topic of a changed query with the columns that the query adds; TopologyError for any other change."""
+    if source.topic != known.topic:
+        raise state.error(f"{known.name} is the topic {known.topic}; found {source.topic}: expected the same", span)
+    if source.key != known.key:
+        raise state.error(
+            f"the key of {known.name} is {', '.join(known.key) or 'no column'}; found {', '.join(source.key) or 'none'}", span
+        )
+    given = {one["name"] for one in source.columns}
+    missing = [str(one["name"]) for one in known.columns if one["name"] not in given]
+    if missing:
+        raise state.error(
+            f"{known.name} would lose {', '.join(missing)}; a changed query may add columns, and keeps those that are there", span
+        )
+    topic = state.definitions.find_topic(known.topic)
+    output = next(one for one in program.outputs if one.topic == known.topic)
+    if topic is None or topic.format is not None or topic.schema.names == output.schema.names:
+        return
+    wanted = {one.name: one for one in output.schema}
+    schema = Schema((*(replace(wanted.get(one.name, one), nullable=one.nullable) for one in topic.schema), *(
+        replace(one, nullable=True) for one in output.schema if one.name not in topic.schema)))  # fmt: skip
+    try:
+        check_evolution(topic, schema)
+        state.definitions = state.definitions.with_altered_topic(topic.name, Alteration(schema=schema))
+    except StreamKitError as error:
+        raise state.error(str(error), span) from None
+
+
+def _changes(state: ScriptState, program: Program, before: StoredQuery, span: TextSpan) -> Preview:
+    """What a start of the changed query would change; TopologyError if it would be refused."""
+    found = preview(state.log.catalog, program)
+    if found.refusals:
+        reasons = "\n".join(f"  {one}" for one in found.refusals)
+        ways = _ways_of_sql(reasons)
+        raise state.error(f"{before.id} cannot be changed so, since what it keeps would not fit:\n{reasons}{ways}", span)
+    return found
+
+
+def _ways_of_sql(message: str) -> str:
+    """What SQL can do where a message advises what Python can; else nothing."""
+    return OF_SQL if any(one in message for one in OF_PYTHON) else ""
+
+
+def _told(found: Preview) -> str:
+    """What a change keeps, adds and changes, a line each."""
+    lines = [_change_text(one) for one in found.changes if one.fate != SAME or one.subject == STORES]
+    return "".join(f"\n  {line}" for line in lines)
+
+
+def _change_text(change: ProgramChange) -> str:
+    text = f": {change.text}" if change.text else ""
+    return f"{change.fate} {change.subject} {change.name}{text}"
+
+
+def check_queries(state: ScriptState, source: str, but: str = "", before: Definitions | None = None) -> None:
+    """
+    TopologyError if a persistent query that reads a stream or table does not fit it as it is now, or what the query has kept or written.
+
+    With the definitions `before` a stream or table was declared for the first time, queries also have to read what they have read then.
+    """
+    for query in state.definitions.queries.values():
+        if query.id == but or source.lower() not in (name.lower() for name in query.sources):
+            continue
+        try:
+            topology = _startable(state, state.definitions, query)
+        except StreamKitError as error:
+            if before is not None and not _could_start(state, before, query):
+                continue  # it was so before
+            message = error.message if isinstance(error, TopologyError) else str(error).partition("\n  at ")[0]
+            raise state.error(
+                f"the query {query.id}, which reads {source}, would not fit it any more: {message}{_ways_of_sql(message)}",
+                NOWHERE,
+            ) from None
+        if before is not None and _could_start(state, before, query):
+            _check_reads_the_same(state, query, before, topology)
+
+
+def _startable(state: ScriptState, definitions: Definitions, query: StoredQuery) -> Topology:
+    """The topology of a query; StreamKitError if its next start would be refused."""
+    topology = topology_of_query(definitions, query)
+    refused: list[RefusedTopic] = []
+    program = compile_passing_over(topology, CopiedLog(definitions), refused.append)
+    if refused:
+        raise refused[0].error
+    refusals = () if query.application in definitions.ended else preview(state.log.catalog, program).refusals
+    if refusals:
+        raise TopologyError(refusals[0])
+    return topology
+
+
+def _could_start(state: ScriptState, definitions: Definitions, query: StoredQuery) -> bool:
+    try:
+        _startable(state, definitions, query)
+    except StreamKitError:
+        return False
+    return True
+
+
+def _check_reads_the_same(state: ScriptState, query: StoredQuery, before: Definitions, now: Topology) -> None:
+    """TopologyError if a query reads other topics than before, or reads them otherwise."""
+    reads = {(one.topic, one.relation) for one in sources_of(now.roots)}
+    read = {(one.topic, one.relation) for one in sources_of(topology_of_query(before, query).roots)}
+    if reads != read:
+        raise state.error(
+            f"the query {query.id} reads {_reading_text(read)}, and would read {_reading_text(reads)}; expected another name, or TERMINATE "
+            f"{query.id} before",
+            NOWHERE,
+        )
+
+
+def _reading_text(read: set[tuple[str, str]]) -> str:
+    return ", ".join(f"the topic {topic} as a {relation}" for topic, relation in sorted(read))

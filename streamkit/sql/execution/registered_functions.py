@@ -1,0 +1,77 @@
+"""Functions in Python that a session knows by a name: calls in statements become calls of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from streamkit import functions as F
+from streamkit.errors import ConfigError
+from streamkit.expressions.aggregates import aggregate_named
+from streamkit.expressions.analysis.analysis import is_function
+from streamkit.expressions.core.column import Column, to_expression
+from streamkit.functions.python import UserDefinedFunction
+from streamkit.plan.expression import Call, Expression
+from streamkit.plan.location import written_at
+from streamkit.sql.lowering.expression_parts import EXPLODING, below, rewritten
+from streamkit.sql.lowering.script_text import PartPlaces, ScriptText
+from streamkit.sql.tree.span import TextSpan, Written
+
+UserFunctions = Mapping[str, UserDefinedFunction]  # by their names in small letters
+Part = TypeVar("Part")
+
+
+def registered_function(name: str, function: Callable[..., Any] | UserDefinedFunction, type: str | None) -> UserDefinedFunction:
+    """A function under a name that statements may call; ConfigError for a name that is taken or is none, or a type that is missing."""
+    if not name.isidentifier():
+        raise ConfigError(f"{name!r} cannot be the name of a function; expected letters, digits and _")
+    if is_function(name.lower()) or name.lower() in EXPLODING or aggregate_named(name.lower()) is not None:
+        raise ConfigError(f"there is a function {name.lower()} already; expected another name")
+    if isinstance(function, UserDefinedFunction):
+        if type is not None and type != function.returnType:
+            raise ConfigError(
+                f"the function {name} gives {function.returnType}; found the type {type!r}: expected one of the two"
+            )
+        return _named(function, name)
+    if type is None:
+        raise ConfigError(f"the function {name} needs the type of its results, as in register({name!r}, {name}, 'double')")
+    return _named(F.udf(function, type), name)
+
+
+def _named(function: UserDefinedFunction, name: str) -> UserDefinedFunction:
+    """The function under the name that statements have for it, as in messages and names of results."""
+    return UserDefinedFunction(replace(function.function, name=name))
+
+
+def with_functions(part: Part, functions: UserFunctions, text: ScriptText) -> Part:
+    """A statement, or a part of one, in which calls of registered functions are calls of what is behind their names."""
+    return _replaced(part, functions, text) if functions else part
+
+
+def _replaced(part: Any, functions: UserFunctions, text: ScriptText) -> Any:
+    if isinstance(part, Written):
+        return _written(part, functions, text)
+    if isinstance(part, tuple) and not isinstance(part, TextSpan):
+        return tuple(_replaced(one, functions, text) for one in part)
+    if not is_dataclass(part) or isinstance(part, (type, Expression)):
+        return part
+    new = {one.name: _replaced(getattr(part, one.name), functions, text) for one in fields(part)}
+    return replace(part, **{name: value for name, value in new.items() if value is not getattr(part, name)})
+
+
+def _written(written: Written, functions: UserFunctions, text: ScriptText) -> Written:
+    places = PartPlaces()
+    places.put_written(written)
+
+    def change(part: Expression) -> Expression | None:
+        if not isinstance(part, Call) or (found := functions.get(part.function.lower())) is None:
+            return None
+        arguments = [Column(rewritten(one, change, places)) for one in part.arguments]
+        with written_at(text.at(written.places.get(id(part), written.span))):
+            return to_expression(found(*arguments))
+
+    new = rewritten(written.expression, change, places)
+    if new is written.expression:
+        return written
+    return Written(new, written.span, {id(one): TextSpan(*places[id(one)]) for one in below(new) if id(one) in places})

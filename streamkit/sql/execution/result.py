@@ -1,0 +1,31 @@
+"""What a statement gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from streamkit.sql.push.subscription import PushQuery
+
+
+@dataclass(frozen=True, eq=False)
+class StatementResult:
+    """
+    What a statement gave: a `message` of what it has done, a `table` of rows, or a `subscription` to rows that come.
+
+    `text` is the statement. `query_id` is that of the persistent query that it made or changed.
+    """
+
+    text: str
+    message: str = ""
+    table: pa.Table | None = None
+    subscription: PushQuery | None = None
+    query_id: str | None = None
+
+    def __repr__(self) -> str:
+        if self.table is not None:
+            return f"StatementResult({self.table.num_rows} rows of {', '.join(self.table.column_names)})"
+        return f"StatementResult({self.message!r})"

@@ -1,0 +1,199 @@
+"""
+A script from its text to what it has done: all of it is checked on a copy before anything is written.
+
+Statements that change something and stand together are one transaction, with their topics and rows. What is read between them sees what
+was before it. If another script was committed since the copy was made, the script is checked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from streamkit.errors import SqlError, SqlFault, StreamKitError, TopologyError
+from streamkit.failpoints import reach
+from streamkit.log.catalog.inline_slabs import InlineFullError
+from streamkit.log.catalog.sql_changes import SqlMovedError
+from streamkit.log.log import Log
+from streamkit.sql.execution.appending import appended
+from streamkit.sql.execution.declaring import alter_source, create_source, create_type, drop_type
+from streamkit.sql.execution.definitions import Definitions
+from streamkit.sql.execution.deleting import delete_rows
+from streamkit.sql.execution.ending import control_query, drop_source
+from streamkit.sql.execution.inserting import insert_values
+from streamkit.sql.execution.queries import create_as, insert_query
+from streamkit.sql.execution.registered_functions import UserFunctions, with_functions
+from streamkit.sql.execution.result import StatementResult
+from streamkit.sql.execution.script_files import PlacedStatement
+from streamkit.sql.execution.script_state import Awaiting, Changed, ScriptState
+from streamkit.sql.execution.session_settings import SessionSettings
+from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.tree.statements import (
+    AlterSource,
+    ControlQuery,
+    CreateAs,
+    CreateSource,
+    CreateType,
+    Define,
+    DeleteRows,
+    DropSource,
+    DropType,
+    InsertQuery,
+    InsertValues,
+    Set,
+    Statement,
+)
+
+ATTEMPTS = 10  # to write what was checked, while other scripts are committed
+CHANGES: dict[type[Statement], Callable[[ScriptState, Any], Changed]] = {
+    CreateSource: create_source,
+    CreateAs: create_as,
+    InsertQuery: insert_query,
+    InsertValues: insert_values,
+    DeleteRows: delete_rows,
+    AlterSource: alter_source,
+    CreateType: create_type,
+    DropType: drop_type,
+    DropSource: drop_source,
+    ControlQuery: control_query,
+}
+
+
+@dataclass
+class ScriptExecution:
+    """
+    The statements of a script, and what a session reads with.
+
+    `reads` gives, for a statement that changes nothing, what runs it once it was checked. `settings` are those behind the script.
+    """
+
+    log: Log
+    statements: Sequence[PlacedStatement]
+    settings: SessionSettings
+    reads: Callable[[ScriptState, Statement], Awaiting]
+    functions: UserFunctions = field(default_factory=dict)
+    changed: Callable[[], None] = lambda: None
+
+    def results(self) -> Iterator[StatementResult]:
+        """What each statement gives, in their order; SqlError with all faults, before anything is written."""
+        left = list(self.statements)
+        self._checked(left)
+        while left:
+            try:
+                done, awaiting = self._written(left)
+                left = left[len(done) :]
+                yield from done
+                if awaiting is not None:
+                    yield awaiting.run()
+                    left = left[1:]
+            except StreamKitError as error:
+                raise self._told_done(error, len(self.statements) - len(left)) from error.__cause__
+
+    def _told_done(self, error: StreamKitError, done: int) -> StreamKitError:
+        """The error, which says of a longer script how many of its statements are done and stay done."""
+        if done:
+            error.args = (f"{error}\nthe first {done:,} of the {len(self.statements):,} statements are done, and stay so",)
+        return error
+
+    def _checked(self, statements: Sequence[PlacedStatement]) -> None:
+        """SqlError unless all statements can be executed one after the other, as of what is there, and not of what goes meanwhile."""
+        for _ in range(ATTEMPTS):
+            state = self._state()
+            faults = self._faults(state, statements)
+            if not faults:
+                return
+            if not self._has_moved(state):
+                break
+        raise SqlError(faults)
+
+    def _has_moved(self, state: ScriptState) -> bool:
+        """Whether another script, or the runner of queries, has changed something since the copy was made."""
+        return self.log.catalog.sql.last_number() != state.definitions.base.change
+
+    def _faults(self, state: ScriptState, statements: Sequence[PlacedStatement]) -> list[SqlFault]:
+        """What is wrong with the statements, one after the other."""
+        faults = list[SqlFault]()
+        for placed in statements:
+            text, statement = placed.text, placed.statement
+            try:
+                self._step(state, placed)
+            except SqlError as error:
+                faults += [one for one in error.faults if one not in faults]
+            except TopologyError as error:
+                faults.append(SqlFault(error.message, error.at or text.at(statement.span)))
+            except StreamKitError as error:
+                faults.append(SqlFault(str(error).partition("\n  at ")[0], text.at(statement.span)))
+        return faults
+
+    def _state(self) -> ScriptState:
+        return ScriptState(self.log, ScriptText(""), self._definitions(), self.settings)
+
+    def _definitions(self) -> Definitions:
+        return Definitions.of(self.log, self.log.catalog.sql.objects(), self.functions)
+
+    def _step(self, state: ScriptState, placed: PlacedStatement) -> Changed | Awaiting:
+        """What a statement does to the copy, or what it will read."""
+        state.text = placed.text
+        statement = with_functions(placed.statement, self.functions, placed.text)
+        if isinstance(statement, Set):
+            state.settings = state.settings.with_set(statement, placed.text)
+            return Changed(f"{statement.name} is {'as it was at first' if statement.value is None else repr(statement.value)}.")
+        if isinstance(statement, Define):
+            state.settings = state.settings.with_define(statement)
+            return Changed(f"{statement.name} is {'no variable' if statement.value is None else repr(statement.value)}.")
+        change = CHANGES.get(type(statement))
+        return self.reads(state, statement) if change is None else change(state, statement)
+
+    def _written(self, statements: Sequence[PlacedStatement]) -> tuple[list[StatementResult], Awaiting | None]:
+        """Write the statements up to the first that reads; returns what they have done, and that one if there is one."""
+        for left in reversed(range(ATTEMPTS)):
+            state = self._state()
+            try:
+                found, awaiting = self._done(state, statements)
+            except StreamKitError:
+                if not left or not self._has_moved(state):
+                    raise
+                continue
+            try:
+                self._commit(state)
+            except SqlMovedError:
+                if not left:
+                    raise
+                continue
+            self.settings = state.settings
+            return found, awaiting
+        raise AssertionError("the last attempt returns or raises")
+
+    def _done(self, state: ScriptState, statements: Sequence[PlacedStatement]) -> tuple[list[StatementResult], Awaiting | None]:
+        """What statements do to the copy, up to the first that reads."""
+        found = list[StatementResult]()
+        for placed in statements:
+            step = self._step(state, placed)
+            if isinstance(step, Awaiting):
+                return found, step
+            found.append(StatementResult(state.written(placed.statement), step.message, query_id=step.query_id))
+        return found, None
+
+    def _commit(self, state: ScriptState) -> None:
+        """Write what the statements have changed, and their rows."""
+        change = state.definitions.change()
+        if change is None and not state.rows:
+            return
+        with appended(self.log, state) as rows:
+            if change is None:
+                rows.send()
+                return
+            if state.rows:
+                rows.open()
+            change = replace(change, appended=rows.commit if state.rows else None)
+            try:
+                paths = self.log.catalog.sql.commit(change)
+            except InlineFullError:
+                rows.in_files = True
+                paths = self.log.catalog.sql.commit(change)
+        reach("sql.committed")
+        storage = self.log.storage_now()
+        for path in paths:
+            storage.delete(path)
+        self.changed()

@@ -1,0 +1,63 @@
+"""A script as it is executed: the copy of the catalog that its statements change, its settings, and the rows that it inserts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from streamkit.errors import TopologyError
+from streamkit.log.log import Log
+from streamkit.sql.execution.definitions import Definitions
+from streamkit.sql.execution.result import StatementResult
+from streamkit.sql.execution.session_settings import SessionSettings
+from streamkit.sql.execution.stored_source import SourceReading
+from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.tree.span import TextSpan
+from streamkit.sql.tree.statements import Statement
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A statement that changes something, which is written with the others around it; `message` says what."""
+
+    message: str
+    query_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Awaiting:
+    """A statement that is checked, and gives its result when all that was before it is written."""
+
+    run: Callable[[], StatementResult]
+
+
+@dataclass
+class ScriptState:
+    """What statements see and change one after the other; `rows` are those to insert, by topic."""
+
+    log: Log
+    text: ScriptText
+    definitions: Definitions
+    settings: SessionSettings
+    rows: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+
+    @property
+    def reading(self) -> SourceReading:
+        """The streams and tables as statements have left them."""
+        script = self.settings.script
+        return SourceReading(self.definitions, script.registry, script.time_zone)
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """The types that CREATE TYPE has made."""
+        return self.definitions.type_texts
+
+    def written(self, statement: Statement) -> str:
+        """The text of a statement."""
+        return self.text.text[statement.span.start : statement.span.end].strip()
+
+    def error(self, message: str, span: TextSpan) -> TopologyError:
+        """The error that something is wrong with a statement."""
+        return self.text.error(message, span)

@@ -1,0 +1,127 @@
+"""SELECT: a query that is run once, with how its rows are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from streamkit.errors import Location
+from streamkit.log.catalog.sql_sources import StoredSource
+from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression_text import typed_text
+from streamkit.schema import Schema
+from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.execution.stored_source import SourceReading
+from streamkit.sql.pull.execution import PullExecution, failing_at
+from streamkit.sql.pull.input import ReadPath, condition_text
+from streamkit.sql.pull.matching import Matching
+from streamkit.sql.pull.plan import PlannedOrder, PlannedSide, PullPlan
+from streamkit.sql.pull.planning import ORDER_COLUMN, moment_of, planned
+from streamkit.sql.pull.reading import PullReader
+from streamkit.sql.pull.relation import PullRelation, rows_of_query
+from streamkit.sql.pull.source import StoreRows
+from streamkit.sql.tree.query import Query
+from streamkit.state.view import open_view
+
+STORE_SEPARATOR = "/"  # between an application and its store, as one name: `pages/counts`
+
+
+@dataclass(frozen=True)
+class SessionRelations:
+    """What a query may read once: streams and tables, topics, and stores of applications."""
+
+    reading: SourceReading
+
+    def relation(self, name: str) -> PullRelation | None:
+        """A stream or table, else a topic, else the store of an application."""
+        stored: StoredSource | None = self.reading.definitions.source(name)
+        if stored is not None:
+            return self.reading.relation(stored)
+        application, separator, store = name.partition(STORE_SEPARATOR)
+        return self._store(application, store) if separator else None
+
+    def names(self) -> Sequence[str]:
+        """The streams and tables, and the topics."""
+        return self.reading.definitions.names()
+
+    def _store(self, application: str, store: str) -> PullRelation:
+        view = open_view(self.reading.definitions.log, application, store)
+        rows = StoreRows(application, store, Schema.parse(view.schema), view.key.names)
+        return PullRelation(rows_of_query(self.reading.time_zone).rows, rows)
+
+
+@dataclass(frozen=True)
+class PlannedQuery:
+    """A query that is run once, ready to be run."""
+
+    plan: PullPlan
+    as_of_ms: int | None
+    reader: PullReader
+    matching: Matching
+    at: Location
+
+    def table(self) -> pa.Table:
+        """Its rows, of one moment; EvaluationError at the query's place for one that makes an expression fail."""
+        with failing_at(self.at):
+            inputs = self.reader.read(list(self.plan.inputs()), self.as_of_ms)
+            return PullExecution(self.matching).rows(self.plan, iter(inputs))
+
+    def lines(self) -> list[str]:
+        """How its rows are found, and what is done with them, a line each."""
+        paths = iter(self.reader.paths(list(self.plan.inputs())))
+        return list(_lines(self.plan, paths))
+
+
+def planned_query(
+    state: ScriptState, query: Query, reader: PullReader, matching: Matching, as_of_ms: int | None = None
+) -> PlannedQuery:
+    """A query that is run once; TopologyError at the place of what is wrong."""
+    script = state.settings.script
+    plan = planned(query, SessionRelations(state.reading), state.text, script.meaning, script.time_zone)
+    moment = moment_of(query, state.text, script.time_zone)
+    return PlannedQuery(plan, as_of_ms if moment is None else moment, reader, matching, state.text.at(query.span))
+
+
+def _lines(plan: PullPlan, paths: Iterator[ReadPath]) -> Iterator[str]:
+    """What a plan does, from its rows down to what it reads."""
+    if plan.limit is not None:
+        yield f"limit {plan.limit:,}"
+    if plan.order:
+        yield "order by " + ", ".join(_order_text(one) for one in plan.order)
+    if plan.is_distinct:
+        yield "distinct rows"
+    yield "select " + ", ".join(_named(name, one) for name, one in plan.columns)
+    if plan.groups is not None:
+        if plan.groups.having is not None:
+            yield f"having {typed_text(plan.groups.having)}"
+        by = ", ".join(_named(name, one) for name, one in plan.groups.columns)
+        yield f"group by {by}" if by else "one group"
+    if plan.where is not None:
+        yield f"where {typed_text(plan.where)}"
+    for join in reversed(plan.joins):
+        keys = " and ".join(f"{typed_text(one)} = {typed_text(other)}" for one, other in zip(join.left, join.right, strict=True))
+        rest = "" if join.rest is None else typed_text(join.rest)
+        yield f"{join.kind} join on {' and '.join(filter(None, [keys, rest])) or 'every pair'}"
+    for side in plan.sides:
+        for line in _side_lines(side, paths):
+            yield f"  {line}"
+
+
+def _side_lines(side: PlannedSide, paths: Iterator[ReadPath]) -> Iterator[str]:
+    if isinstance(side.read, PullPlan):
+        yield from _lines(side.read, paths)
+        return
+    condition = condition_text(side.read)
+    yield next(paths).text() + (f", where {condition}" if condition else "")
+
+
+def _order_text(order: PlannedOrder) -> str:
+    name = order.column if not order.column.startswith(ORDER_COLUMN) else "an expression"
+    return f"{name}{' desc' if order.is_descending else ''} nulls {'first' if order.nulls_first else 'last'}"
+
+
+def _named(name: str, expression: TypedExpression) -> str:
+    text = typed_text(expression)
+    return text if text == name else f"{text} as {name}"

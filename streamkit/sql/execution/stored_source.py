@@ -1,0 +1,198 @@
+"""A stream or table of the catalog as the rows of a topology, and as what a query reads once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from streamkit.dsl.stream import Stream
+from streamkit.dsl.table import Table
+from streamkit.dsl.topology import Topology
+from streamkit.errors import ConfigError, TopicNotFoundError
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.ksql.signature import has_times
+from streamkit.log.catalog.sql_sources import StoredSource
+from streamkit.log.topic.topic import Topic
+from streamkit.names import HEADERS
+from streamkit.plan.decoding import decoded
+from streamkit.plan.expression import TypedExpression
+from streamkit.plan.inputs import resolve_inputs, sources_of
+from streamkit.plan.kept_output import kept_output
+from streamkit.plan.program import Program
+from streamkit.plan.window_kinds.hopping import TimeWindow
+from streamkit.plan.window_kinds.session import SessionWindow
+from streamkit.plan.windows import WindowKind
+from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.execution.definitions import Definitions
+from streamkit.sql.lowering.ksql_meaning import KSQL
+from streamkit.sql.lowering.scope import QuerySource
+from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.pull.relation import PullRelation
+from streamkit.sql.pull.source import RECORD_TYPES, StoreRows, TopicRows
+from streamkit.sql.script.declared_source import HEADERS_ROLE, DeclaredSource, ReadTopic, timed_table
+from streamkit.sql.script.properties import NATIVE
+from streamkit.sql.script.script import ScriptSource
+from streamkit.sql.script.topic_format import TopicFormat
+from streamkit.sql.tree.span import NOWHERE, Name
+from streamkit.sql.tree.statements import STREAM, TABLE, ColumnDefinition, CreateSource, Property
+from streamkit.state.snapshot import application_of
+
+WINDOW_TYPE = "WINDOW_TYPE"
+RECORDS = Schema((SchemaColumn(HEADERS, RECORD_TYPES[HEADERS]),))
+WORDS_OF_COLUMNS = {"VALUE_FORMAT": NATIVE}
+
+
+@dataclass(frozen=True)
+class SourceReading:
+    """Reads streams and tables as they are defined now."""
+
+    definitions: Definitions
+    registry: str | None = None
+    time_zone: str = "UTC"
+
+    def others(self, name: str, topology: Topology) -> ScriptSource | None:
+        """A stream or table for a script that does not declare it."""
+        stored = self.definitions.source(name)
+        if stored is None:
+            return None
+        read = self.added_to(stored, topology)
+        return ScriptSource(stored.kind, read.topic, read.format, read.source)
+
+    def added_to(self, stored: StoredSource, topology: Topology) -> ReadTopic:
+        """The rows of a stream or table in a topology; TopologyError for a topic that does not fit any more."""
+        topic = self.definitions.find_topic(stored.topic)
+        if topic is None and stored.query is None and not stored.columns:
+            raise TopicNotFoundError(f"the topic {stored.topic!r} of {stored.name} does not exist any more")
+        if topic is None or topic.format is not None or WINDOW_TYPE in stored.formats or has_headers(stored):
+            return self._declared(stored).added_to(topology)
+        return self._columns_of(stored, topic, topology)
+
+    def relation(self, stored: StoredSource) -> PullRelation:
+        """The rows of a stream or table for a query that is run once: those of a store, if one has them."""
+        source, schema, key = self._columns_read(stored)
+        kept = self._store(stored, schema, key)
+        return PullRelation(source.rows, kept or self._topic_rows(stored, source, schema, key))
+
+    def topic_rows(self, stored: StoredSource) -> TopicRows:
+        """The rows of a stream or table as its topic has them."""
+        return self._topic_rows(stored, *self._columns_read(stored))
+
+    def _columns_read(self, stored: StoredSource) -> tuple[QuerySource, Schema, tuple[str, ...]]:
+        """A stream or table in a topology of its own, with its columns and its key."""
+        source = self.added_to(stored, Topology("query", time_zone=self.time_zone)).source
+        assert source.columns is not None, "the columns of what is stored are known"
+        schema = Schema(tuple(SchemaColumn(name, str(type)) for name, type in source.columns))
+        return source, schema, source.key or ()
+
+    def _store(self, stored: StoredSource, schema: Schema, key: tuple[str, ...]) -> StoreRows | None:
+        """The store that a persistent query keeps a table in; None if it has none, or none yet."""
+        query = None if stored.query is None else self.definitions.query(stored.query)
+        if query is None or stored.kind != TABLE:
+            return None
+        try:
+            state, program = self.definitions.log.catalog.read(lambda transaction: application_of(transaction, query.application))
+        except ConfigError:  # it has not started yet
+            return None
+        kept = kept_output(program, stored.topic)
+        if kept is None or kept.store not in state.stores or not _has_columns(program, stored.topic, schema):
+            return None
+        return StoreRows(query.application, kept.store, schema, key, kept.steps)
+
+    def _topic_rows(self, stored: StoredSource, source: QuerySource, schema: Schema, key: tuple[str, ...]) -> TopicRows:
+        is_stream = stored.kind == STREAM
+        (node,) = sources_of([source.rows.node])
+        rows = TopicRows(stored.topic, schema, key, is_stream, headers=self._headers(stored))
+        if node.decoding is None and node.timestamp is None:
+            return rows
+        (found,) = resolve_inputs([node], self.definitions).values()
+        rows = replace(rows, timed=None if found.event_time is None else found)
+        return (
+            rows if node.decoding is None else replace(rows, decoding=decoded(node.decoding, found, node.at), keys=node.decoding)
+        )
+
+    def _headers(self, stored: StoredSource) -> tuple[tuple[str, TypedExpression], ...]:
+        """The columns of a stream that are headers of its records."""
+        if not has_headers(stored):
+            return ()
+        at = ScriptText(stored.text, stored.name).at(NOWHERE)
+        return ExpressionAnalyzer(self.time_zone).project(RECORDS, self._declared(stored).headers, at)
+
+    def _declared(self, stored: StoredSource) -> DeclaredSource:
+        return DeclaredSource(
+            create_source(stored),
+            ScriptText(stored.text, stored.name),
+            self.definitions.type_texts,
+            self.registry,
+            is_ksql(stored),
+        )
+
+    def _columns_of(self, stored: StoredSource, topic: Topic, topology: Topology) -> ReadTopic:
+        """The rows of a topic that has columns, of which the source may show some."""
+        options: dict[str, Any] = {"schema": topic.schema, "key": topic.key or None, "timestamp": stored.timestamp}
+        rows: Stream | Table
+        if stored.kind == TABLE:
+            rows = topology.table(topic.name, windowed=window_of(stored.windows), **options)
+        else:
+            rows = topology.stream(topic.name, **options)
+        types = {column.name: column.type for column in topic.schema}
+        types |= {str(one["name"]): str(one["type"]) for one in stored.columns if has_times(str(one["type"]))}
+        columns = tuple((str(one["name"]), types[one["name"]]) for one in stored.columns if one["name"] in types)
+        with_times = None
+        if stored.kind == TABLE and stored.windows is None and is_ksql(stored):
+            with_times = partial(_timed, topology, topic, options)
+        return ReadTopic(QuerySource(rows, columns, topic.key, with_times), topic.name, TopicFormat(words=WORDS_OF_COLUMNS))
+
+
+def _timed(topology: Topology, topic: Topic, options: Mapping[str, Any]) -> Table:
+    """The table of a topic with the times of its rows as a column."""
+    return timed_table(topology.stream(topic.name, **options))
+
+
+def has_headers(stored: StoredSource) -> bool:
+    """Whether some columns of a stream are headers of its records."""
+    return any(one.get("role") == HEADERS_ROLE for one in stored.columns)
+
+
+def is_ksql(stored: StoredSource) -> bool:
+    """Whether a stream or table was declared in the ksql dialect."""
+    return stored.dialect == KSQL.name
+
+
+def _has_columns(program: Program, topic: str, schema: Schema) -> bool:
+    """Whether a program gives a topic all columns; one that has not been started since its query was changed may lack some."""
+    output = next(one for one in program.outputs if one.topic == topic)
+    return output.format is not None or set(schema.names) <= set(output.schema.names)
+
+
+def create_source(stored: StoredSource) -> CreateSource:
+    """The statement that would declare a stream or table as it is now."""
+    columns = tuple(
+        ColumnDefinition(Name(str(one["name"])), str(one["type"]), str(one.get("role", "")), one.get("header"))
+        for one in stored.columns
+        if one["name"] not in ("window_start", "window_end") or WINDOW_TYPE not in stored.formats
+    )
+    given = {"KAFKA_TOPIC": stored.topic, **stored.formats}
+    properties = tuple(Property(name, value) for name, value in given.items())
+    return CreateSource(stored.kind, Name(stored.name), columns, properties)
+
+
+def window_of(stored: Mapping[str, Any] | None) -> WindowKind | None:
+    """The windows of a table's key, as the catalog has them."""
+    if stored is None:
+        return None
+    if stored["kind"] == "session":
+        return SessionWindow(stored["gap_ms"], stored["grace_ms"], stored["retention_ms"])
+    return TimeWindow(stored["size_ms"], stored["advance_ms"], stored["grace_ms"], stored["retention_ms"])
+
+
+def windows_of(kind: WindowKind | None) -> dict[str, Any] | None:
+    """The inverse of `window_of`; None also for windows that it does not know."""
+    if isinstance(kind, SessionWindow):
+        return {"kind": "session", "gap_ms": kind.gap_ms, "grace_ms": kind.grace_ms, "retention_ms": kind.retention_ms}
+    if isinstance(kind, TimeWindow):
+        return {
+            "kind": "time", "size_ms": kind.size_ms, "advance_ms": kind.advance_ms, "grace_ms": kind.grace_ms, "retention_ms": kind.retention_ms,
+        }  # fmt: skip
+    return None

@@ -1,0 +1,1 @@
+"""ksqlDB's meaning of what the ksql dialect reads."""

@@ -1,0 +1,275 @@
+"""
+What an expression of the ksql dialect means: the tree that the reader made, as calls of ksqlDB's functions (`expressions/ksql`).
+
+Comparisons with null are false, whole numbers wrap, and an expression that fails is null in its column: it stands within `ksql_null_on_failure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from streamkit.data_type import element_of
+from streamkit.errors import TopologyError
+from streamkit.expressions.aggregates import aggregate_named
+from streamkit.expressions.aggregates.ksql import families as aggregates  # noqa: F401 - enters the aggregates
+from streamkit.expressions.aggregates.ksql.kept_values import COLLECTED_MAX
+from streamkit.expressions.aggregates.ksql.signature import KSQL_AGGREGATES
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.ksql import families  # noqa: F401 - enters the functions
+from streamkit.expressions.ksql.failures import NULL_INSIDE, NULL_ON_FAILURE
+from streamkit.expressions.ksql.function import KSQL_FUNCTIONS, nearest
+from streamkit.expressions.ksql.operators import OPERATORS
+from streamkit.expressions.ksql.refused import REFUSED, called
+from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
+from streamkit.expressions.ksql.times_of_day import AS_TIME
+from streamkit.names import OFFSET, PARTITION, TIMESTAMP, WINDOW_END, WINDOW_START
+from streamkit.plan.dotted_name import parts_of
+from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, PythonCall, Reference
+from streamkit.plan.expression_text import OF_KSQL, expression_text
+from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.ksql.pseudo_times import as_millis
+
+CONSTRUCTORS = ("array", "map", "struct", "named_struct")
+_STRUCTS = ("struct", "named_struct")
+TABLE_FUNCTIONS = ("explode", "cube_explode")
+PSEUDO_COLUMNS = {  # what each record, or window, has beside its columns, and where it is
+    "ROWTIME": TIMESTAMP, "ROWPARTITION": PARTITION, "ROWOFFSET": OFFSET, "WINDOWSTART": WINDOW_START, "WINDOWEND": WINDOW_END,
+}  # fmt: skip
+ANALYZER = ExpressionAnalyzer().of_records(have_places=True)
+_WITH_UNIT = ("timestampadd", "timestampsub", "dateadd", "datesub", "timeadd", "timesub")
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "between", "in", "eq_null_safe")
+
+
+class MeaninglessExpressionError(TopologyError):
+    """An expression that means nothing in ksqlDB; `part` is the part of its tree that is wrong."""
+
+    def __init__(self, message: str, part: Expression) -> None:
+        super().__init__(message)
+        self.part = part
+
+
+@dataclass(frozen=True)
+class KsqlMeaning:
+    """
+    How expressions of the ksql dialect are meant.
+
+    `is_nested_failure_null`: of ARRAY[…], MAP(…) and STRUCT(…) only what fails inside is null, as `ksql.nested.error.set.null` says.
+    `order` numbers records in the order in which they came, for EARLIEST_BY_OFFSET and LATEST_BY_OFFSET; without it that is the order of their
+    times. The limits are those of `ksql.functions.collect_list.limit` and `ksql.functions.collect_set.limit`.
+    """
+
+    is_nested_failure_null: bool = True
+    collect_list_limit: int = COLLECTED_MAX
+    collect_set_limit: int = COLLECTED_MAX
+    order: Expression | None = None
+
+    def hidden_arguments(self, name: str, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """What an aggregate is told behind its arguments: how many values it collects, or in which order records came."""
+        limits = {"collect_list": self.collect_list_limit, "collect_set": self.collect_set_limit}
+        if name in limits:
+            return (Literal(limits[name]),)
+        if self.order is None or name not in ("earliest_by_offset", "latest_by_offset"):
+            return ()
+        is_told = bool(arguments) and isinstance(arguments[-1], Literal) and isinstance(arguments[-1].value, bool)
+        return (self.order,) if is_told else (Literal(True), self.order)
+
+
+@dataclass(frozen=True)
+class _Translation:
+    """
+    The way of trees from what is read to what is meant, over columns of these types.
+
+    `keeps_times`: the arguments of aggregates stay times of the day where they are, instead of becoming what columns keep.
+    """
+
+    meaning: KsqlMeaning
+    columns: Mapping[str, str]
+    keeps_times: bool = False
+
+    def of(self, expression: Expression) -> Expression:
+        """The tree with ksqlDB's functions; MeaninglessExpressionError names a function that there is not."""
+        match expression:
+            case Reference(name) if name not in self.columns and (column := PSEUDO_COLUMNS.get(parts_of(name)[-1])):
+                return _pseudo_column(column)
+            case Reference(name) if has_times(type := self.columns.get(name, "")):
+                return Call(AS_TIME, (expression, Literal(type)))
+            case Call(name, arguments):
+                return self._call(expression, name.lower(), arguments)
+            case Cast(inner, type):
+                return Call("ksql_cast", (self.of(inner), Literal(type)))
+            case Alias(inner, name):
+                return Alias(self.of(inner), name)
+            case Lambda(parameters, body):
+                others = {name: type for name, type in self.columns.items() if name not in parameters}
+                return Lambda(parameters, replace(self, columns=others).of(body))
+            case PythonCall(function, arguments):
+                return PythonCall(function, tuple(null_on_failure(self.of(one)) for one in arguments))
+        return expression
+
+    def _call(self, expression: Expression, name: str, arguments: tuple[Expression, ...]) -> Expression:
+        if aggregate := KSQL_AGGREGATES.get(name):
+            return Call(aggregate.called, (*map(self._argument, arguments), *self.meaning.hidden_arguments(name, arguments)))
+        if name in TABLE_FUNCTIONS:
+            return self._exploded(name, arguments)
+        if name not in OPERATORS and name not in KSQL_FUNCTIONS and name not in _STRUCTS and name not in REFUSED:
+            hint = nearest(name, {*KSQL_FUNCTIONS, *KSQL_AGGREGATES, *TABLE_FUNCTIONS})
+            raise MeaninglessExpressionError(f"ksqlDB has no function {name.upper()}{hint}", expression)
+        if (reason := REFUSED.get(name)) and (not arguments or name not in KSQL_FUNCTIONS):
+            raise MeaninglessExpressionError(f"{called(name)} cannot be used: {reason}", expression)
+        if name in _WITH_UNIT and arguments:
+            arguments = (_unit(arguments[0]), *arguments[1:])
+        if name in _COMPARISONS:
+            arguments = as_millis(arguments)
+        meant = tuple(map(self.of, arguments))
+        if name in CONSTRUCTORS and self.meaning.is_nested_failure_null:
+            meant = tuple(_null_inside(one) for one in meant)
+        return Call(name if name in _STRUCTS else OF_KSQL + name, meant)
+
+    def _exploded(self, name: str, arguments: tuple[Expression, ...]) -> Expression:
+        """EXPLODE of an array, which is what CUBE_EXPLODE is of the array of all combinations."""
+        given = tuple(map(self._argument, arguments))
+        return Call("explode", given if name == "explode" else (Call("ksql_cube", given),))
+
+    def _argument(self, argument: Expression) -> Expression:
+        """The argument of an aggregate or of a table function, which is null in the rows in which it fails."""
+        meant = self.of(argument)
+        return _null_inside(meant) if self.keeps_times else null_on_failure(meant)
+
+
+def _pseudo_column(name: str) -> Expression:
+    """A column of a record; times are milliseconds."""
+    column = Reference(name)
+    return column if name in (PARTITION, OFFSET) else Call("ksql_unix_timestamp", (column,))
+
+
+def _unit(argument: Expression) -> Expression:
+    """A unit of time, which is written as a name."""
+    return Literal(argument.name) if isinstance(argument, Reference) else argument
+
+
+def null_on_failure(expression: Expression) -> Expression:
+    """The expression as a column keeps it, null where it fails; what cannot fail as it is."""
+    match expression:
+        case Call(function, (Reference() as column, _)) if function == AS_TIME:
+            return column
+    return _wrapped(NULL_ON_FAILURE, expression)
+
+
+def _null_inside(expression: Expression) -> Expression:
+    """A part of an expression, null where it fails."""
+    return _wrapped(NULL_INSIDE, expression)
+
+
+def _wrapped(function: str, expression: Expression) -> Expression:
+    match expression:
+        case Reference() | Literal():
+            return expression
+        case Alias(inner, name):
+            return Alias(_wrapped(function, inner), name)
+    return Call(function, (expression,))
+
+
+def ksql_expression(
+    expression: Expression, columns: Mapping[str, str] | None, meaning: KsqlMeaning = KsqlMeaning()
+) -> Expression:
+    """
+    The tree that means what the expression means in ksqlDB, over columns of these types, and is null in the rows in which it fails.
+
+    A column of times of the day has the type `time` here, and keeps integers. Without types nothing is said of types.
+    MeaninglessExpressionError says which part is wrong: an unknown function or column, or values of types that a function does not take.
+    """
+    translation = _Translation(meaning, columns or {})
+    found = translation.of(expression)
+    found = found if _gives_rows(found) else null_on_failure(found)
+    if columns is None:
+        return found
+    schema = _schema_of(columns)
+    if complaint := _complaint(found, schema):
+        part, complaint = _innermost(expression, schema, translation, complaint)
+        raise MeaninglessExpressionError(complaint, part)
+    return found
+
+
+def _gives_rows(tree: Expression) -> bool:
+    """Whether a tree is the call of an aggregate or of a table function, which a query computes by a step of its own."""
+    return isinstance(tree, Call) and (tree.function == "explode" or aggregate_named(tree.function) is not None)
+
+
+def ksql_result_type(expression: Expression, columns: Mapping[str, str], meaning: KsqlMeaning = KsqlMeaning()) -> str:
+    """The type of an expression, or of an aggregate, in which times of the day are `time`; TopologyError as the analyzer has it."""
+    tree = _Translation(meaning, columns, keeps_times=True).of(expression)
+    bare, schema = _without_steps(tree, _schema_of(columns))
+    return ANALYZER.project(schema, [("", bare)])[0][1].type
+
+
+def _schema_of(columns: Mapping[str, str]) -> Schema:
+    """The columns as they are kept."""
+    return Schema(tuple(SchemaColumn(name, without_times(type)) for name, type in columns.items()))
+
+
+def is_ksql_aggregate(expression: Expression) -> bool:
+    """Whether an expression, as it is read, is the call of an aggregate of ksqlDB."""
+    return isinstance(expression, Call) and expression.function.lower() in KSQL_AGGREGATES
+
+
+def _complaint(tree: Expression, schema: Schema) -> str:
+    """What is wrong with the types of a tree; empty if they go together."""
+    try:
+        bare, columns = _without_steps(tree, schema)
+        ANALYZER.project(columns, [("", bare)])
+    except TopologyError as error:
+        shown = error.message.partition("; the columns are ")[0]
+        return shown.removesuffix(f", in {expression_text(tree)}")
+    return ""
+
+
+def _without_steps(tree: Expression, schema: Schema) -> tuple[Expression, Schema]:
+    """The tree in which aggregates and table functions are columns of their types, and the schema with these."""
+    steps: list[SchemaColumn] = []
+
+    def changed(part: Expression) -> Expression:
+        match part:
+            case Call("explode", arguments):
+                steps.append(SchemaColumn(f"\0{len(steps)}", _element_type(part, arguments, schema)))
+                return Reference(f"`{steps[-1].name}`")
+            case Call(name) if aggregate_named(name):
+                (typed,) = ANALYZER.aggregates(schema, [("", part)])
+                steps.append(SchemaColumn(f"\0{len(steps)}", typed.type))
+                return Reference(f"`{steps[-1].name}`")
+            case Call(name, arguments):
+                return Call(name, tuple(map(changed, arguments)))
+            case Alias(inner, name):
+                return Alias(changed(inner), name)
+        return part
+
+    bare = changed(tree)
+    return bare, Schema((*schema, *steps))
+
+
+def _element_type(call: Expression, arguments: tuple[Expression, ...], schema: Schema) -> str:
+    """The type of what a table function gives; TopologyError if it is not one of one array."""
+    if len(arguments) != 1:
+        raise TopologyError(f"EXPLODE takes one array; found {len(arguments)} arguments")
+    ((_, typed),) = ANALYZER.project(schema, [("", arguments[0])])
+    element = element_of(typed.type)
+    if element is None:
+        raise TopologyError(f"EXPLODE takes an ARRAY; found {ksql_type(typed.type)}")
+    return element
+
+
+def _innermost(expression: Expression, schema: Schema, translation: _Translation, complaint: str) -> tuple[Expression, str]:
+    """The innermost part that is wrong by itself, and what is wrong there; parts of lambdas belong to the call that has them."""
+    for part in _parts(expression):
+        if found := _complaint(translation.of(part), schema):
+            return _innermost(part, schema, translation, found)
+    return expression, complaint
+
+
+def _parts(expression: Expression) -> tuple[Expression, ...]:
+    match expression:
+        case Call(_, arguments) | PythonCall(_, arguments):
+            return tuple(part for part in arguments if not isinstance(part, Lambda))
+        case Cast(inner, _) | Alias(inner, _):
+            return (inner,)
+    return ()

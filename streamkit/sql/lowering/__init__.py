@@ -1,0 +1,1 @@
+"""From queries as values to streams and tables of `dsl`."""

@@ -1,0 +1,463 @@
+"""JOIN: the rows of two scopes side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from streamkit.dsl.stream import Stream
+from streamkit.dsl.table import Table
+from streamkit.errors import TopologyError
+from streamkit.expressions.core.column import Column
+from streamkit.expressions.ksql.signature import ksql_type
+from streamkit.names import WINDOW_END, WINDOW_START
+from streamkit.plan.dotted_name import parts_of
+from streamkit.plan.expression import Alias, Call, Expression, Reference
+from streamkit.plan.join_window import JoinWindow
+from streamkit.plan.joining import WIDENINGS
+from streamkit.plan.location import written_at
+from streamkit.plan.operator import Key
+from streamkit.sql.lowering.expression_parts import conjuncts, references
+from streamkit.sql.lowering.meaning import DAY_MS, Meaning
+from streamkit.sql.lowering.names import ROWKEY, QueryNames
+from streamkit.sql.lowering.scope import Scope, ScopeColumn, fresh_name
+from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.tree.query import JoinClause
+from streamkit.sql.tree.span import TextSpan
+
+INNER, LEFT, RIGHT, FULL = "inner", "left", "right", "full"
+MADE_UP_KEY = "rowkey"
+_BOUNDS = (WINDOW_START, WINDOW_END)
+
+
+@dataclass(frozen=True)
+class NamedOutside:
+    """
+    What a query names outside of a join's condition: columns by the name as it is written, sources all of whose columns are chosen,
+    and the names that SELECT gives to expressions.
+    """
+
+    columns: frozenset[str]
+    whole_sources: frozenset[str]
+    aliases: tuple[tuple[str, Expression], ...]
+
+    def names(self, column: ScopeColumn) -> bool:
+        """Whether a column is named with its source, or chosen with all of the source."""
+        wanted = (column.source.lower(), column.name.lower())
+        named = (tuple(part.lower() for part in parts_of(name)[:2]) for name in self.columns)
+        return column.source in self.whole_sources or wanted in named
+
+    def names_alone(self, column: ScopeColumn) -> bool:
+        """Whether a column's name is written without a source."""
+        return any(parts_of(name)[0].lower() == column.name.lower() for name in self.columns)
+
+
+@dataclass(frozen=True)
+class JoinSide:
+    """A side of a join, and the expressions that the condition compares there."""
+
+    scope: Scope
+    compared: tuple[Expression, ...]
+    on: Key = ()
+
+    @property
+    def is_stream(self) -> bool:
+        return isinstance(self.scope.rows, Stream)
+
+    @property
+    def words(self) -> str:
+        return "stream" if self.is_stream else "table" if isinstance(self.scope.rows, Table) else "global table"
+
+    @property
+    def plain_key(self) -> Key | None:
+        """The key without the bounds of windows; None if it is not known."""
+        key = self.scope.key
+        return None if key is None else tuple(name for name in key if name not in _BOUNDS)
+
+    @property
+    def compares_key(self) -> bool | None:
+        """Whether the condition compares the whole key; None if the key is not known."""
+        names = {part.name for part in self.compared if isinstance(part, Reference)}
+        if self.scope.key is None:
+            return None
+        return names in (set(self.scope.key), set(self.plain_key or ())) and len(names) == len(self.compared)
+
+
+@dataclass(frozen=True)
+class Joining:
+    """A join of what stands to its left with one more source."""
+
+    clause: JoinClause
+    text: ScriptText
+    meaning: Meaning
+    outside: NamedOutside
+
+    def joined(self, left: Scope, right: Scope) -> Scope:
+        """Both sides as one scope."""
+        sides = self._compared(left, right)
+        (first, second), kind = self._in_order(*sides)
+        return self._rows(first, second, kind)
+
+    def _compared(self, left: Scope, right: Scope) -> tuple[JoinSide, JoinSide]:
+        """What the condition compares, of either side; TopologyError unless it is made of equalities of both sides."""
+        places = self.text.places
+        places.put_written(self.clause.on)
+        pairs = [self._pair(part, left, right) for part in conjuncts(self.clause.on.expression)]
+        pairs += self._windows_of(left, right)
+        return (JoinSide(left, tuple(one for one, _ in pairs)), JoinSide(right, tuple(other for _, other in pairs)))
+
+    def _windows_of(self, left: Scope, right: Scope) -> list[tuple[Expression, Expression]]:
+        """The bounds of windows in the keys of two streams, which ksqlDB compares beside what the condition says."""
+        have_windows = all(isinstance(one.rows, Stream) and set(_BOUNDS) <= set(one.key or ()) for one in (left, right))
+        return [(Reference(name), Reference(name)) for name in _BOUNDS] if self.meaning.names_results and have_windows else []
+
+    def _pair(self, condition: Expression, left: Scope, right: Scope) -> tuple[Expression, Expression]:
+        span = self._span(condition)
+        if not isinstance(condition, Call) or condition.function != "eq":
+            raise self.text.error(
+                "a join compares columns of both sides for equality; expected a = b, several of them joined by AND, and other "
+                "conditions in WHERE",
+                span,
+            )
+        both = _both(left, right)
+        sides = [self._side(part, both, left, right) for part in condition.arguments]
+        if set(sides) != {LEFT, RIGHT}:
+            names = " and ".join(right.sources) if RIGHT in sides else " and ".join(left.sources)
+            raise self.text.error(
+                f"this condition of the join has columns of {names} alone; expected one side of = from {' or '.join(left.sources)}, and the "
+                f"other one from {' or '.join(right.sources)}; a condition on one side belongs in WHERE",
+                span,
+            )
+        ordered = condition.arguments if sides == [LEFT, RIGHT] else condition.arguments[::-1]
+        one, other = (
+            QueryNames(scope, self.text, self.meaning).resolved_part(part, span)
+            for scope, part in zip((left, right), ordered, strict=True)
+        )
+        self._check_types(one, other, left, right, span)
+        return one, other
+
+    def _check_types(self, one: Expression, other: Expression, left: Scope, right: Scope, span: TextSpan) -> None:
+        """TopologyError for values of two types in a dialect that compares those of one type alone."""
+        if not self.meaning.names_results:
+            return
+        types = [scope.type_of(part, self.text.at(span)) for scope, part in ((left, one), (right, other))]
+        if None not in types and types[0] != types[1]:
+            raise self.text.error(
+                f"a join compares values of one type, and these are {ksql_type(str(types[0]))} and {ksql_type(str(types[1]))}; expected a CAST",
+                span,
+            )
+
+    def _side(self, part: Expression, both: Scope, left: Scope, right: Scope) -> str:
+        """The side whose columns an expression has; TopologyError if it has those of both, and empty if of none."""
+        names = QueryNames(both, self.text, self.meaning)
+        sides = set()
+        for reference in references(part):
+            found = names.found(reference, self._span(reference))
+            if found is None:
+                names.resolved_part(reference, self._span(reference))  # tells which columns there are
+            sides.add(RIGHT if found is not None and found.source in right.sources else LEFT)
+        if len(sides) > 1:
+            raise self.text.error(
+                "one side of this equality has columns of both sides of the join; expected columns of one side each",
+                self._span(part),
+            )
+        return next(iter(sides), "")
+
+    def _in_order(self, left: JoinSide, right: JoinSide) -> tuple[tuple[JoinSide, JoinSide], str]:
+        """The sides as the verb takes them, whose first one is kept by a left join; TopologyError if no order will do."""
+        kind = self.clause.kind
+        if kind == RIGHT:
+            return self._in_kind(right, left, LEFT)
+        return self._in_kind(left, right, kind)
+
+    def _in_kind(self, left: JoinSide, right: JoinSide, kind: str) -> tuple[tuple[JoinSide, JoinSide], str]:
+        self._check_window(left, right)
+        if left.is_stream and not right.is_stream and kind == FULL:
+            raise self._refused(
+                "a FULL JOIN of a stream and a table cannot be: a row of the table gives no row by itself", "INNER or LEFT"
+            )
+        if not left.is_stream and right.is_stream:
+            if kind == INNER:
+                return (right, left), kind
+            raise self._refused(
+                f"{self.clause.kind.upper()} JOIN would keep rows of a {left.words} that no record of the stream has met, and a {left.words} is only "
+                "looked up",
+                "INNER JOIN, or a join that keeps the records of the stream",
+            )
+        if not left.is_stream and right.compares_key is False and not self._covers_key(right, kind):
+            if kind == INNER and left.compares_key:
+                return (right, left), kind
+            raise self._refused(
+                f"tables are joined by the whole key of one of them: that of {self._named(right)} is {listed(right.plain_key)}, that of "
+                f"{self._named(left)} {listed(left.plain_key)}" + self._turned(left, kind),
+                f"an equality for each column of the key of {self._named(right)}",
+            )
+        if not left.is_stream and kind == FULL and left.compares_key is False:
+            raise self._refused(
+                f"a FULL JOIN of tables compares both keys, and that of {self._named(left)} is {listed(left.plain_key)}",
+                "an equality for each column of both keys, or INNER or LEFT",
+            )
+        if left.is_stream and not right.is_stream and right.compares_key is False and not self._covers_key(right, kind):
+            raise self._refused(
+                f"a {right.words} is looked up by its whole key, and that of {self._named(right)} is {listed(right.scope.key)}",
+                "an equality for each of these columns, which stand there alone",
+            )
+        return (left, right), kind
+
+    def _covers_key(self, right: JoinSide, kind: str) -> bool:
+        """Whether an inner join compares the whole key and more, which a filter behind the join can do."""
+        names = {part.name for part in right.compared if isinstance(part, Reference)}
+        return kind == INNER and bool(right.scope.key) and set(right.scope.key or ()) <= names
+
+    def _turned(self, left: JoinSide, kind: str) -> str:
+        return f"; a {kind.upper()} JOIN keeps rows of the side that has the other's key" if left.compares_key else ""
+
+    def _check_window(self, left: JoinSide, right: JoinSide) -> None:
+        streams = left.is_stream and right.is_stream
+        if streams and self.clause.within is None:
+            raise self._refused(
+                "two streams are joined without WITHIN, how far apart in time their records may be", "WITHIN 1 HOUR"
+            )
+        if not streams and self.clause.within is not None:
+            raise self.text.error(
+                f"WITHIN is for two streams, and a {left.words} and a {right.words} are joined here; expected no WITHIN: a record meets "
+                "the table's row as it is at that time",
+                self._within_span,
+            )
+
+    @property
+    def _within_span(self) -> TextSpan:
+        assert self.clause.within is not None
+        return self.clause.within.span if self.clause.within.span.end else self.clause.span
+
+    def _rows(self, left: JoinSide, right: JoinSide, kind: str) -> Scope:
+        left, right, filters = self._without_filters(left, right)
+        left, right = self._with_computed(left, "left"), self._with_computed(right, "right")
+        dropped = right.on if right.is_stream else (right.scope.key or right.on)
+        left = self._with_copies(left, left.on if kind == FULL else ())
+        right = self._with_copies(right, dropped if kind in (LEFT, FULL) else ())
+        right = self._renamed(right, left, dropped)
+        with written_at(self.text.at(self.clause.span)):
+            rows = self._verb(left, right, "outer" if kind == FULL else kind)
+        scope = self._scope(rows, left, right, kind, dropped)
+        for condition in filters:
+            with written_at(self.text.at(self.clause.span)):
+                resolved = QueryNames(scope, self.text, self.meaning).resolved_part(condition, self._span(condition))
+                scope = scope.with_rows(scope.rows.filter(Column(resolved)))
+        return scope
+
+    def _without_filters(self, left: JoinSide, right: JoinSide) -> tuple[JoinSide, JoinSide, list[Expression]]:
+        """Both sides without the equalities beyond a table's key, which become filters behind the join."""
+        key = right.scope.key
+        if right.is_stream or not key or len(right.compared) == len(set(right.compared)) <= len(key):
+            return left, right, []
+        kept: dict[str, int] = {}
+        for place, part in enumerate(right.compared):
+            if isinstance(part, Reference) and part.name in key:
+                kept.setdefault(part.name, place)
+        if len(kept) == len(right.compared):
+            return left, right, []
+        every = conjuncts(self.clause.on.expression)
+        places = sorted(kept.values())
+        others = [every[place] for place in range(len(every)) if place not in places]
+        one, other = (replace(side, compared=tuple(side.compared[place] for place in places)) for side in (left, right))
+        return one, other, others
+
+    def _with_computed(self, side: JoinSide, which: str) -> JoinSide:
+        """The side with a column for each expression that is compared; `on` has their names."""
+        scope, on, added = side.scope, list[str](), list[Column]()
+        for part in side.compared:
+            if isinstance(part, Reference) and len(parts_of(part.name)) == 1 and part.name not in on:
+                on.append(part.name)
+                continue
+            if which == "right" and not side.is_stream:
+                raise self._refused(
+                    f"a {side.words} is looked up by its key as it is, and {self._named(side)} is compared by an expression",
+                    "the column alone; compute on the other side of =",
+                )
+            name = self._computed_name(part, [*scope.names, *on])
+            added.append(Column(Alias(part, name)))
+            on.append(name)
+            type = side.scope.type_of(part, self.text.at(self.clause.on.span))
+            scope = scope.with_column(ScopeColumn("", name, name, type, is_shown=False))
+            scope = replace(scope, computed={**scope.computed, part: name})
+        if added:
+            with written_at(self.text.at(self.clause.on.span)):
+                scope = scope.with_rows(side.scope.rows.with_columns(*added))
+        return replace(side, scope=scope, on=tuple(on))
+
+    def _computed_name(self, part: Expression, taken: Iterable[str]) -> str:
+        """The name that SELECT gives to this expression, else that of a made-up key."""
+        made_up = ROWKEY if self.meaning.names_results else MADE_UP_KEY
+        return fresh_name(next((name for name, expression in self.outside.aliases if expression == part), made_up), taken)
+
+    def _with_copies(self, side: JoinSide, joined: Sequence[str]) -> JoinSide:
+        """
+        The side with copies of the columns that it is joined by, of those that the query names.
+
+        The column of the join has values also where this side has no row, and a copy then has null.
+        """
+        scope, added = side.scope, list[Column]()
+        columns = list(scope.columns or ())
+        for place, column in enumerate(columns):
+            if column.column in joined and self._is_asked_for(column):
+                name = fresh_name(f"{column.source}_{column.name}", [*scope.names, *(one.column for one in columns)])
+                added.append(Column(Alias(Reference(column.column), name)))
+                columns[place] = replace(column, column=name)
+        if not added:
+            return side
+        hidden = [one for one in scope.columns or () if one.column in joined and one not in columns]
+        columns += [replace(one, source="", is_shown=False) for one in hidden]
+        with written_at(self.text.at(self.clause.span)):
+            rows = scope.rows.with_columns(*added)
+        return replace(side, scope=replace(scope, rows=rows, columns=tuple(columns)))
+
+    def _is_asked_for(self, column: ScopeColumn) -> bool:
+        """Whether the query names a column of its own side, and not the one that both have under one name."""
+        if not column.is_shown:
+            return False
+        return self.outside.names(column) or (self.outside.names_alone(column) and not self._is_compared_by_name(column))
+
+    def _is_compared_by_name(self, column: ScopeColumn) -> bool:
+        """Whether the condition compares columns of this name with each other."""
+        for condition in conjuncts(self.clause.on.expression):
+            arguments = condition.arguments if isinstance(condition, Call) else ()
+            names = {parts_of(one.name)[-1].lower() for one in arguments if isinstance(one, Reference)}
+            if names == {column.name.lower()}:
+                return True
+        return False
+
+    def _renamed(self, right: JoinSide, left: JoinSide, dropped: Sequence[str]) -> JoinSide:
+        """The right side without columns that have names of the left one, those of the join apart, which it does not give again."""
+        scope = right.scope
+        taken = {name.lower() for name in left.scope.names}
+        every = [*left.scope.names, *scope.names]
+        names: dict[str, str] = {}
+        for column in scope.columns or ():
+            if column.column.lower() in taken and column.column not in (*dropped, *names):
+                names[column.column] = fresh_name(f"{column.source or 'right'}_{column.name}", [*every, *names.values()])
+        if not names:
+            return right
+        columns = tuple(replace(one, column=names.get(one.column, one.column)) for one in scope.columns or ())
+        with written_at(self.text.at(self.clause.span)):
+            rows = scope.rows.rename(names)
+        return replace(right, scope=replace(scope, rows=rows, columns=columns), on=tuple(names.get(one, one) for one in right.on))
+
+    def _verb(self, left: JoinSide, right: JoinSide, how: str) -> Stream | Table:
+        on = dict(zip(left.on, right.on, strict=True))
+        one, other = left.scope.rows, right.scope.rows
+        if isinstance(one, Stream) and isinstance(other, Stream):
+            return one.join(other, on=on, how=how, within=self._window(how))
+        if isinstance(one, Stream):
+            return one.join(other, on=on, how=how)
+        assert isinstance(one, Table)
+        if not isinstance(other, Table):
+            raise self._refused("a table cannot be joined with a global table", "a stream before it, or two tables")
+        keys = (left.plain_key, right.plain_key)
+        return one.join(other, on=None if keys == (left.on, right.on) else on, how=how)
+
+    def _window(self, how: str) -> JoinWindow:
+        within = self.clause.within
+        assert within is not None
+        before, after = within.before_ms, within.after_ms
+        if self.clause.kind == RIGHT:
+            before, after = after, before
+        if within.grace_ms is not None:
+            return JoinWindow(before, after, within.grace_ms)
+        if how != INNER and self.meaning.asks_for_grace:
+            raise self.text.error(
+                f"a {self.clause.kind.upper()} JOIN of streams gives a record without a partner when no late one can come any more, and does "
+                "not say when that is; expected GRACE PERIOD behind WITHIN, as in WITHIN 1 HOUR GRACE PERIOD 5 MINUTES",
+                self._within_span,
+            )
+        return JoinWindow(before, after, max(DAY_MS - before - after, 0))
+
+    def _scope(self, rows: Stream | Table, left: JoinSide, right: JoinSide, kind: str, dropped: Sequence[str]) -> Scope:
+        """The columns of both sides; one that the rows do not have again is found under that of the other side."""
+        partners = dict(zip(right.on, left.on, strict=True))
+        types = {one.column: one.type for one in right.scope.columns or ()}
+        columns = [
+            replace(one, type=_common(one.type, [types.get(other) for other, own in partners.items() if own == one.column]))
+            for one in left.scope.columns or ()
+        ]
+        given = {one.column: one.type for one in columns}
+        for one in right.scope.columns or ():
+            if one.column not in dropped:
+                columns.append(one)
+            elif one.is_shown and one.column in partners:
+                own = partners[one.column]
+                columns.append(replace(one, column=own, type=given.get(own)))
+        if isinstance(rows, Stream):
+            key: Key | None = left.on if isinstance(right.scope.rows, Stream | Table) else left.scope.key
+        else:
+            key = left.scope.key
+        made_up = left.scope.made_up_key or kind == FULL or (self.meaning.names_results and self._is_of_expressions(left, right))
+        sources = (*left.scope.sources, *right.scope.sources)
+        computed = {} if kind == FULL else left.scope.computed
+        joined, unknown = self._joined_names(left, right, kind), (*left.scope.partly_known, *right.scope.partly_known)
+        return Scope(rows, sources, tuple(columns), key, joined, made_up, unknown, computed)
+
+    @staticmethod
+    def _is_of_expressions(left: JoinSide, right: JoinSide) -> bool:
+        """Whether no side of the condition is a column as it is, so that the key is neither side's."""
+        return not any(isinstance(one, Reference) for one in (*left.compared, *right.compared))
+
+    def _joined_names(self, left: JoinSide, right: JoinSide, kind: str) -> Mapping[str, tuple[str, frozenset[str]]]:
+        joined = {**right.scope.joined, **left.scope.joined}
+        for condition in conjuncts(self.clause.on.expression):
+            assert isinstance(condition, Call)
+            parts = [parts_of(one.name) for one in condition.arguments if isinstance(one, Reference)]
+            names = {part[-1].lower() for part in parts}
+            if len(parts) != 2 or len(names) != 1:
+                continue
+            (name,) = names
+            place = next((n for n, one in enumerate(left.on) if self._is_called(left, one, name)), None)
+            if place is not None:
+                before = joined.get(name)
+                column = before[0] if before is not None and kind != FULL else left.on[place]
+                sources = {one.source for side in (left, right) for one in side.scope.shown if one.name.lower() == name}
+                named = {part[0] for part in parts if len(part) > 1} or sources
+                joined[name] = (column, frozenset(sources & named) | (before[1] if before else frozenset()))
+        return joined
+
+    @staticmethod
+    def _is_called(side: JoinSide, column: str, name: str) -> bool:
+        """Whether a column that is compared goes by this name in the query, or did before a copy of it was made."""
+        return column.lower() == name or any(
+            one.column == column and one.name.lower() == name for one in side.scope.columns or ()
+        )
+
+    def _named(self, side: JoinSide) -> str:
+        return " and ".join(side.scope.sources)
+
+    def _span(self, part: Expression) -> TextSpan:
+        place = self.text.places.get(id(part))
+        return self.clause.on.span if place is None else TextSpan(*place)
+
+    def _refused(self, what: str, expected: str) -> TopologyError:
+        return self.text.error(f"{what}; expected {expected}", self.clause.span)
+
+
+def listed(names: Sequence[str] | None) -> str:
+    """The columns of a key, in words."""
+    return "not known" if names is None else ", ".join(names) or "without columns"
+
+
+def _both(left: Scope, right: Scope) -> Scope:
+    """A scope in which the names of a condition are looked for; its rows are those of neither side."""
+    others = (
+        replace(one, column=f"right {one.column}") for one in right.columns or ()
+    )  # no column of the left side, however it is called
+    columns = (*(left.columns or ()), *others)
+    unknown = (*left.partly_known, *right.partly_known)
+    return Scope(left.rows, (*left.sources, *right.sources), columns, None, left.joined, partly_known=unknown)
+
+
+def _common(type: str | None, others: Iterable[str | None]) -> str | None:
+    """The type in which a join compares a column, and gives it."""
+    for other in others:
+        family = next((one for one in WIDENINGS if type in one and other in one), None)
+        if other is None or type is None:
+            return None
+        type = max(type, other, key=family.index) if family else type
+    return type

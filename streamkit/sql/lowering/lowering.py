@@ -1,0 +1,383 @@
+"""A query and its sources become a stream or a table."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from streamkit.dsl.stream import Stream
+from streamkit.dsl.table import GlobalTable, Table
+from streamkit.errors import TopologyError
+from streamkit.expressions.core.column import Column
+from streamkit.plan.dotted_name import part, parts_of
+from streamkit.plan.expression import Alias, Expression, Reference
+from streamkit.plan.expression_text import expression_text
+from streamkit.plan.location import written_at
+from streamkit.sql.lowering.exploding import ChosenItem, Exploding
+from streamkit.sql.lowering.expression_parts import calls, is_aggregate, is_exploding, references
+from streamkit.sql.lowering.grouping import BOUNDS, Aggregation
+from streamkit.sql.lowering.joining import Joining, NamedOutside
+from streamkit.sql.lowering.meaning import SPARK, Meaning
+from streamkit.sql.lowering.names import QueryNames
+from streamkit.sql.lowering.projecting import Projection
+from streamkit.sql.lowering.scope import (
+    ROW_TIMES,
+    QuerySource,
+    Scope,
+    ScopeColumn,
+    fresh_name,
+    numbered_name,
+    of_source,
+    with_row_times,
+)
+from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.tree.query import FieldsStar, FromItem, Query, SelectColumn, SourceName, Star, Subquery
+from streamkit.sql.tree.span import TextSpan, Written
+
+FINAL = "final"
+
+
+@dataclass(frozen=True)
+class LoweredQuery:
+    """
+    What a query stands for; of one with EMIT FINAL `rows` are the table whose final results it wants.
+
+    `unnamed_key` are the columns of the key that SELECT leaves out, `repeated_key` those that it has under several names. `named` are all others as
+    SELECT names them, in its order; of a query that stands for another one, none.
+    """
+
+    source: QuerySource
+    is_final: bool = False
+    unnamed_key: tuple[str, ...] = ()
+    repeated_key: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> Stream | Table:
+        """The stream or table."""
+        assert not isinstance(self.source.rows, GlobalTable)
+        return self.source.rows
+
+
+def lowered(query: Query, sources: Mapping[str, QuerySource], text: ScriptText, meaning: Meaning = SPARK) -> LoweredQuery:
+    """
+    The stream or table that a query stands for, whose sources are given by their names.
+
+    TopologyError for what is wrong with the query, at the place in its text.
+    """
+    return QueryLowering(query, sources, text, meaning).lowered()
+
+
+@dataclass(frozen=True)
+class QueryLowering:
+    """One query on its way to a stream or table."""
+
+    query: Query
+    sources: Mapping[str, QuerySource]
+    text: ScriptText
+    meaning: Meaning
+
+    def lowered(self) -> LoweredQuery:
+        """The rows of the query, clause by clause."""
+        self._check_clauses()
+        scope = self._where(self._from())
+        names = self._names(scope)
+        scope, names = self._partitioned(names)
+        items = self._items(names)
+        scope, items = Exploding(self.text).exploded(scope, items)
+        names = self._names(scope)
+        if self._is_aggregated(items):
+            scope, items = Aggregation(self.query, names, self.query.span).aggregated(items)
+            names = self._names(scope)
+        projection = Projection(names)
+        unnamed, repeated = projection.unnamed_key(items), projection.repeated_key(items)
+        result = projection.projected(items, self.query.span)
+        if isinstance(result.rows, GlobalTable):
+            raise self._error(
+                "a global table is only looked up; expected a stream or a table in FROM, which joins it", self.query.span
+            )
+        return LoweredQuery(result, self.query.emit == FINAL, unnamed, repeated, tuple(item.name for item in items))
+
+    def _names(self, scope: Scope) -> QueryNames:
+        return QueryNames(scope, self.text, self.meaning, BOUNDS if self.query.window is not None else ())
+
+    def _error(self, message: str, span: TextSpan) -> TopologyError:
+        return self.text.error(message, span)
+
+    def _check_clauses(self) -> None:
+        """TopologyError for clauses that a query in a topology cannot have."""
+        query = self.query
+        span = query.span
+        pulled = {
+            "LIMIT": query.limit is not None,
+            "ORDER BY": bool(query.order_by),
+            "DISTINCT": query.is_distinct,
+            "AS OF": query.as_of is not None,
+        }
+        for clause, has_it in pulled.items():
+            if has_it:
+                raise self._error(
+                    f"{clause} belongs to a query that is run once, as in `streamkit sql`; expected no {clause} in one that goes on as records come",
+                    query.order_by[0].written.span if clause == "ORDER BY" else query.as_of.span if query.as_of else span,
+                )
+        if query.window is not None and query.group_by is None:
+            raise self._error("WINDOW divides groups, and there is no GROUP BY; expected both", query.window.span)
+        if query.emit == FINAL and query.window is None:
+            raise self._error(
+                "EMIT FINAL gives results of windows when they close, and the query has no WINDOW; expected EMIT CHANGES", span
+            )
+        if query.group_by is not None and query.partition_by is not None:
+            raise self._error(
+                "GROUP BY makes the key of the result; expected it without PARTITION BY",
+                query.partition_by[0].span if query.partition_by else span,
+            )
+
+    def _from(self) -> Scope:
+        source = self.query.source
+        if source is None:
+            raise self._error(
+                "a query in a topology reads a stream or table; expected FROM. SELECT without FROM is run once, by `streamkit sql`",
+                self.query.span,
+            )
+        if not self.query.joins:
+            return self._relation(source)
+        sides = [self._prepared(self._relation(item)) for item in (source, *(join.right for join in self.query.joins))]
+        self._check_names(sides)
+        scope, *others = sides
+        for number, (clause, right) in enumerate(zip(self.query.joins, others, strict=True)):
+            scope = Joining(clause, self.text, self.meaning, self._outside(number, sides)).joined(scope, right)
+        return scope
+
+    def _relation(self, item: FromItem) -> Scope:
+        match item:
+            case SourceName(name, alias):
+                source, own = self._source(name.text, name.span), alias.text if alias else name.text
+                return with_row_times(source, own) if self._names_times(own) else of_source(source, own)
+            case Subquery(query, alias):
+                inner = QueryLowering(query, self.sources, self.text, self.meaning).lowered()
+                return of_source(final_table(inner, self.text, query.span).source, alias.text if alias else "")
+        raise TypeError(f"nothing to read from: {item!r}")
+
+    def _names_times(self, source: str) -> bool:
+        """Whether the query names ROWTIME, of this source or of none."""
+        if not self.meaning.names_results:
+            return False
+        named = (parts_of(one.name) for written in self._everything() for one in references(written.expression))
+        return any(parts[-1] == ROW_TIMES and (len(parts) == 1 or parts[0] == source) for parts in named)
+
+    def _source(self, name: str, span: TextSpan) -> QuerySource:
+        found = self.sources.get(name) or next((one for key, one in self.sources.items() if key.lower() == name.lower()), None)
+        if found is None:
+            raise TopologyError(f"there is no stream or table {name!r}; {_there_are(name, self.sources)}", self.text.at(span))
+        return found
+
+    def _check_names(self, sides: list[Scope]) -> None:
+        seen: set[str] = set()
+        for side in sides:
+            (name,) = side.sources
+            if name.lower() in seen or not name:
+                raise self._error(
+                    f"two sources of the join are called {name!r}; expected other names, as in FROM {name or '(…)'} AS a"
+                    if name
+                    else "a query in FROM has no name, and the join needs one; expected a name behind it",
+                    self.query.span,
+                )
+            seen.add(name.lower())
+
+    def _prepared(self, side: Scope) -> Scope:
+        """A source of a join: with columns for what its records have beside theirs, and with known columns, which may be those that are used."""
+        used = list(self._used(side.sources[0]))
+        of_records = [name for name in used if name.lower() in self.meaning.record_columns and name not in side.names]
+        if side.columns is None:
+            side = self._with_used_columns(side, [name for name in used if name not in of_records])
+        if isinstance(side.rows, Stream):
+            side = self._with_record_columns(side, of_records)
+        return side
+
+    def _with_used_columns(self, side: Scope, used: list[str]) -> Scope:
+        (source,) = side.sources
+        stars = [item for item in self.query.items if isinstance(item, Star)]
+        if stars:
+            raise self._error(
+                f"the columns of {source} are not known, so * cannot name them; expected schema= where it is declared, or the columns one "
+                "by one",
+                stars[0].span if stars[0].span.end else self.query.span,
+            )
+        if not used:
+            raise self._error(
+                f"the columns of {source} are not known, and the query names none of them; expected schema= where it is declared, or "
+                f"columns with the source before them, as in {source}.name",
+                self.query.span,
+            )
+        rows = side.rows.select(*(Column(Reference(part(name))) for name in used))
+        columns = tuple(ScopeColumn(source, name, name) for name in used)
+        return replace(side, rows=rows, columns=columns, partly_known=(source,))
+
+    def _with_record_columns(self, side: Scope, used: list[str]) -> Scope:
+        """The source with copies of what its records have beside their columns, which those of the join have, too."""
+        (source,) = side.sources
+        for name in used:
+            copy = fresh_name(f"{source}{name}", side.names)
+            value = QueryNames(side, self.text, self.meaning).resolved_part(Reference(name), self.query.span)
+            type = side.type_of(value, None)
+            with written_at(self.text.at(self.query.span)):
+                rows = side.rows.with_columns(Column(Alias(value, copy)))
+            side = replace(side, rows=rows).with_column(ScopeColumn(source, name, copy, type, is_shown=False))
+        return side
+
+    def _used(self, source: str) -> Iterator[str]:
+        """The columns that the query names with this source before them, each once."""
+        found: dict[str, None] = {}
+        for written in (*self._everything(), *(join.on for join in self.query.joins)):
+            for reference in references(written.expression):
+                parts = parts_of(reference.name)
+                if len(parts) > 1 and parts[0].lower() == source.lower():
+                    found.setdefault(parts[1])
+        return iter(found)
+
+    def _everything(self) -> Iterator[Written]:
+        """All expressions of the query but the conditions of joins."""
+        query = self.query
+        for item in query.items:
+            if isinstance(item, SelectColumn | FieldsStar):
+                yield item.written
+        yield from query.group_by or ()
+        yield from query.partition_by or ()
+        yield from (one for one in (query.where, query.having) if one is not None)
+
+    def _outside(self, join: int, sides: list[Scope]) -> NamedOutside:
+        """What is named outside of the condition of one join."""
+        others = [one.on for number, one in enumerate(self.query.joins) if number != join]
+        named = {one.name for written in (*self._everything(), *others) for one in references(written.expression)}
+        stars = {item.qualifier.text.lower() for item in self.query.items if isinstance(item, Star) and item.qualifier}
+        has_all = self.meaning.names_results and any(
+            isinstance(item, Star) and item.qualifier is None for item in self.query.items
+        )
+        whole = {side.sources[0] for side in sides if side.sources[0].lower() in stars or has_all}
+        return NamedOutside(frozenset(named), frozenset(whole), tuple(self._aliases(sides)))
+
+    def _aliases(self, sides: list[Scope]) -> Iterator[tuple[str, Expression]]:
+        """The names that SELECT gives, with their expressions over one side."""
+        for item in self.query.items:
+            if isinstance(item, SelectColumn) and item.alias is not None:
+                for side in sides:
+                    try:
+                        yield (
+                            item.alias.text,
+                            QueryNames(side, self.text, self.meaning).resolved_part(item.written.expression, item.written.span),
+                        )
+                    except TopologyError:
+                        continue
+
+    def _where(self, scope: Scope) -> Scope:
+        where = self.query.where
+        if where is None:
+            return scope
+        condition = self._names(scope).resolved(where)
+        for kind, found in (
+            ("an aggregate", calls(condition, is_aggregate)),
+            ("a function that gives rows", calls(condition, is_exploding)),
+        ):
+            if found:
+                expected = "HAVING behind GROUP BY" if kind == "an aggregate" else "a query in FROM that has it"
+                raise TopologyError(
+                    f"WHERE has {kind}, {expression_text(found[0])}, and looks at one row at a time; expected {expected}",
+                    self.text.at_part(found[0], where.span),
+                )
+        scope.check_condition(condition, self.text.at(where.span))
+        with written_at(self.text.at(where.span)):
+            rows = scope.rows.filter(Column(condition))
+            if self.meaning.names_results and isinstance(rows, Stream):
+                rows = rows.without_deletions()  # which have no values that a condition could be about
+            return scope.with_rows(rows)
+
+    def _partitioned(self, names: QueryNames) -> tuple[Scope, QueryNames]:
+        by = self.query.partition_by
+        scope = names.scope
+        if by is None:
+            return scope, names
+        span = by[0].span if by else self.query.span
+        if not isinstance(scope.rows, Stream):
+            raise self._error(
+                "PARTITION BY gives a stream another key, and this is a table; expected GROUP BY, or a join by a foreign key",
+                span,
+            )
+        return self._keyed(names, scope.rows, by, span)
+
+    def _keyed(self, names: QueryNames, rows: Stream, by: tuple[Written, ...], span: TextSpan) -> tuple[Scope, QueryNames]:
+        """The stream under another key."""
+        scope, columns = names.scope, list[Column]()
+        key: list[str] = []
+        items = self._named_items(names)
+        made: dict[Expression, ScopeColumn] = {}
+        for written in by:
+            expression = names.resolved(written)
+            name = self._key_name(expression, names.result_name(written.expression), items, [*scope.names, *key])
+            columns.append(Column(Alias(expression, name)))
+            key.append(name)
+            if expression != Reference(part(name)):
+                type = scope.type_of(expression, self.text.at(written.span))
+                made[expression] = ScopeColumn("", name, name, type, is_shown=self.meaning.names_results)
+        with written_at(self.text.at(span)):
+            keyed = rows.select_key(*columns) if columns else rows.without_key()
+        kept = None if scope.columns is None else (*scope.columns, *made.values())
+        if kept is not None and self.meaning.names_results:
+            before, kept = kept, _key_first(kept, key, scope.key or ())
+            if kept != before:
+                with written_at(self.text.at(span)):
+                    keyed = keyed.select(*(Column(Reference(part(one.column))) for one in kept))
+        computed = {expression: column.column for expression, column in made.items()}
+        scope = replace(scope, rows=keyed, columns=kept, key=tuple(key), computed={**scope.computed, **computed})
+        return scope, replace(names, scope=scope)
+
+    def _named_items(self, names: QueryNames) -> tuple[ChosenItem, ...]:
+        """The items of SELECT that have names, over the rows before they get their key."""
+        has_names = self.meaning.names_results
+        columns = tuple(
+            item for item in self.query.items if isinstance(item, SelectColumn) and (item.alias is not None or has_names)
+        )
+        return Projection(names).chosen(columns)
+
+    def _key_name(self, expression: Expression, own: str, items: tuple[ChosenItem, ...], taken: list[str]) -> str:
+        """A column keeps its name; what is computed has the name that SELECT gives it, or its text."""
+        if isinstance(expression, Reference) and len(parts_of(expression.name)) == 1:
+            return parts_of(expression.name)[0]
+        own = own or numbered_name([*taken, *(item.name for item in items)])
+        return fresh_name(next((item.name for item in items if item.expression == expression), own), taken)
+
+    def _items(self, names: QueryNames) -> tuple[ChosenItem, ...]:
+        return Projection(names).chosen(self.query.items)
+
+    def _is_aggregated(self, items: tuple[ChosenItem, ...]) -> bool:
+        if self.query.group_by is not None:
+            return True
+        if self.query.having is not None:
+            raise self._error("HAVING is a condition on groups, and there is no GROUP BY; expected WHERE", self.query.having.span)
+        return any(calls(item.expression, is_aggregate) for item in items)
+
+
+def final_table(query: LoweredQuery, text: ScriptText, span: TextSpan) -> LoweredQuery:
+    """The query whose final results another one reads, as their table; another query is itself."""
+    from streamkit.dsl.until import window_closes
+
+    if not query.is_final:
+        return query
+    assert isinstance(query.rows, Table)
+    with written_at(text.at(span)):
+        return LoweredQuery(replace(query.source, rows=query.rows.suppress(window_closes())))
+
+
+def _key_first(columns: Iterable[ScopeColumn], key: Sequence[str], old_key: Sequence[str]) -> tuple[ScopeColumn, ...]:
+    """The columns as ksqlDB orders them behind PARTITION BY: the new key, the values, and the old key, which is a value now."""
+    every = list(columns)
+    new = [one for one in every if one.column in key]
+    old = [one for one in every if one.column in old_key and one not in new]
+    return (*new, *(one for one in every if one not in new and one not in old), *old)
+
+
+def _there_are(name: str, sources: Mapping[str, QuerySource]) -> str:
+    """The sources that there are, and the nearest."""
+    close = difflib.get_close_matches(name.lower(), [one.lower() for one in sources], 1)
+    nearest = next((one for one in sources if close and one.lower() == close[0]), None)
+    return f"there are {', '.join(sources) or 'none'}" + (f"; did you mean {nearest!r}?" if nearest else "")

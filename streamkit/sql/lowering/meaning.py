@@ -1,0 +1,77 @@
+"""What a dialect means by what it writes, where dialects differ once a text is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streamkit.errors import Location, UnsupportedExpressionError
+from streamkit.expressions.aggregates import aggregate_named
+from streamkit.expressions.analysis.analysis import is_function
+from streamkit.expressions.analysis.refused_functions import OTHER_AGGREGATES, called_aggregates, unknown_function
+from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP
+from streamkit.plan.expression import Call, Expression, Reference
+from streamkit.plan.expression_text import expression_text
+from streamkit.sql.lowering.expression_parts import EXPLODING
+
+ColumnTypes = Mapping[str, str]  # the Spark types of columns, by name
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """
+    A dialect's meaning of names and expressions; this one is Spark's, whose functions are those of StreamKit.
+
+    `record_columns` are the columns that each record of a stream has beside its own. `asks_for_grace`: a join of streams that keeps records
+    without a partner must say how long it waits for one. `names_results`: results without a name are numbered, a result must have its key
+    among its columns, and formats and partitions of a result are those of what it comes of, as ksqlDB has it. `shows_bounds`: `*` gives the bounds of
+    windows under the dialect's names, as queries of ksqlDB do whose rows are seen at once.
+    """
+
+    name: str
+    record_columns: tuple[str, ...] = (TIMESTAMP, PARTITION, OFFSET, HEADERS)
+    asks_for_grace: bool = True
+    names_results: bool = field(default=False, kw_only=True)
+    shows_bounds: bool = field(default=False, kw_only=True)
+
+    def prepared(self, expression: Expression) -> Expression:
+        """The expression before its names are resolved, in which nothing is left that depends on how a name is written."""
+        return expression
+
+    def record_column(self, name: str, *, is_stream: bool) -> Expression | None:
+        """What a name means that each record has beside its columns; None for any other name."""
+        return Reference(name.lower()) if is_stream and name.lower() in self.record_columns else None
+
+    def bound(self, name: str) -> str | None:
+        """The column that a name of a window's bound means; None for any other name."""
+        return None
+
+    def expression(self, expression: Expression, columns: ColumnTypes | None, *, has_places: bool = False) -> Expression:
+        """
+        The tree of StreamKit's own functions for one whose names are resolved.
+
+        It is told the types of the columns, or None if they are not known, and whether the rows have a place in a topic.
+        """
+        return expression
+
+    def kept_type(self, expression: Expression, columns: ColumnTypes | None) -> str | None:
+        """The type of an expression whose names are resolved, if its column keeps values of another one; else None."""
+        return None
+
+    def is_aggregate(self, expression: Expression) -> bool:
+        """Whether an expression, as it is written, is the call of an aggregate."""
+        return isinstance(expression, Call) and aggregate_named(expression.function) is not None
+
+    def check_function(self, call: Call, whole: Expression, at: Location) -> None:
+        """TopologyError for a function that there is not."""
+        if is_function(call.function) or self.is_aggregate(call) or call.function.lower() in EXPLODING:
+            return
+        if call.function.lower() in {one.lower() for one in OTHER_AGGREGATES}:
+            raise UnsupportedExpressionError(
+                f"the aggregate {call.function} has no incremental state; expected one of {called_aggregates()}", at
+            )
+        raise unknown_function(call.function, expression_text(whole), at)
+
+
+SPARK = Meaning("spark")

@@ -1,0 +1,297 @@
+"""SELECT: the columns of the result, and what its key is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from streamkit.data_type import fields_of
+from streamkit.dsl.stream import Stream
+from streamkit.dsl.table import GlobalTable, Table
+from streamkit.errors import TopologyError
+from streamkit.expressions.core.column import Column
+from streamkit.expressions.ksql.signature import has_times
+from streamkit.names import WINDOW_END, WINDOW_START
+from streamkit.plan.dotted_name import part, parts_of
+from streamkit.plan.expression import Alias, Expression, Reference
+from streamkit.plan.location import TextLocation, written_at
+from streamkit.sql.lowering.exploding import ChosenItem
+from streamkit.sql.lowering.expression_parts import rewritten
+from streamkit.sql.lowering.joining import MADE_UP_KEY
+from streamkit.sql.lowering.names import ROWKEY, QueryNames, field_name_of
+from streamkit.sql.lowering.scope import QuerySource, Scope, ScopeColumn, fresh_name, numbered_name
+from streamkit.sql.tree.query import FieldsStar, SelectColumn, SelectItem, Star
+from streamkit.sql.tree.span import TextSpan
+
+ALL = "*"
+_BOUNDS = (WINDOW_START, WINDOW_END)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The items of SELECT over the rows."""
+
+    names: QueryNames
+
+    def chosen(self, items: Sequence[SelectItem]) -> tuple[ChosenItem, ...]:
+        """
+        Each column of the result; `*` of rows whose columns are not known is one item that is called so.
+
+        A column that a star gives has its source in its name, if another one before it has the name.
+        """
+        if self.names.meaning.names_results:
+            return self._numbered(items)
+        chosen: list[ChosenItem] = []
+        taken: set[str] = set()
+        for one in (one for item in items for one in self._of_item(item)):
+            is_taken = one.source and one.name.lower() in taken
+            name = fresh_name(f"{one.source}_{one.name}", taken) if is_taken else one.name
+            taken.add(name.lower())
+            chosen.append(replace(one, name=name))
+        return tuple(chosen)
+
+    def _numbered(self, items: Sequence[SelectItem]) -> tuple[ChosenItem, ...]:
+        """
+        Each column of the result, as ksqlDB names those that the query gives none.
+
+        A column keeps its name, and has its source before it where several of them have one of that name, as all have that a star gives of a
+        join. A field has its own name, and others are numbered.
+        """
+        scope = self.names.scope
+        given = {item.alias.text for item in items if isinstance(item, SelectColumn) and item.alias is not None}
+        taken = {*(one.name for one in scope.columns or ()), *given}
+        chosen: list[ChosenItem] = []
+        for one in (one for item in items for one in self._of_item(item)):
+            name = one.name
+            if one.source and len(scope.sources) > 1:
+                name = f"{one.source}_{name}"
+            elif not one.is_named and (name == "" or field_name_of(one.written) is not None):
+                name = fresh_name(name, taken) if name else numbered_name(taken)
+                taken.add(name)
+            chosen.append(replace(one, name=name))
+        return tuple(chosen)
+
+    def _of_item(self, item: SelectItem) -> list[ChosenItem]:
+        match item:
+            case Star():
+                return self._star(item)
+            case FieldsStar():
+                return self._fields(item)
+            case SelectColumn(written, alias):
+                expression = self.names.resolved(written)
+                name = alias.text if alias else self._own_name(written.expression)
+                type = self.names.kept_type(written)
+                return [ChosenItem(expression, name, written.span, alias is not None, written.expression, type=type)]
+        raise TypeError(f"no item of SELECT: {item!r}")
+
+    def _own_name(self, expression: Expression) -> str:
+        """The name of a result that has none: a column's is spelt as its source spells it."""
+        if isinstance(expression, Reference):
+            found = self.names.found(expression, TextSpan(0, 0))
+            if found is not None and found.name.lower() == parts_of(expression.name)[-1].lower():
+                return self._told_apart(found) if self.names.meaning.names_results else found.name
+        return self.names.result_name(expression)
+
+    def _told_apart(self, column: ScopeColumn) -> str:
+        """The name of a column, with its source if several sources have one of that name."""
+        sources = {one.source for one in self.names.scope.shown if one.name == column.name}
+        return f"{column.source}_{column.name}" if column.source and len(sources) > 1 else column.name
+
+    def _star(self, star: Star) -> list[ChosenItem]:
+        scope = self.names.scope
+        if star.qualifier is not None:
+            return self._all_of(star, star.qualifier.text)
+        if scope.columns is None:
+            return [ChosenItem(Reference(ALL), ALL, star.span)]
+        found: dict[str, ChosenItem] = {}
+        if self.names.meaning.names_results and scope.made_up_key and scope.key:
+            name = fresh_name(ROWKEY, [f"{one.source}_{one.name}" for one in scope.shown])
+            found[ROWKEY] = ChosenItem(_reference(scope.key[0]), name, star.span)
+        is_each_named = self.names.meaning.names_results  # by its own source, also a column that a join compares
+        for column in scope.shown:
+            if is_each_named and column.name in _BOUNDS:
+                found |= {item.name: item for item in self._bound(column, star.span)}
+            else:
+                found.setdefault(
+                    f"{column.source}.{column.name}" if is_each_named else column.column, self._of_column(column, star.span)
+                )
+        return [*found.values()]
+
+    def _bound(self, column: ScopeColumn, span: TextSpan) -> list[ChosenItem]:
+        """The bound of a window as `*` gives it, if it does."""
+        if not self.names.meaning.shows_bounds:
+            return []
+        name = "WINDOWSTART" if column.column == WINDOW_START else "WINDOWEND"
+        return [ChosenItem(self.names.resolved_part(Reference(name), span), name, span)]
+
+    def _all_of(self, star: Star, source: str) -> list[ChosenItem]:
+        """The columns of one source, or else the fields of a column of that name."""
+        scope = self.names.scope
+        own = next((one for one in scope.sources if one == source), None)
+        own = own or next((one for one in scope.sources if one.lower() == source.lower()), None)
+        if own is None:
+            return self._fields_of(Reference(f"{part(source)}.*"), Reference(part(source)), star.span)
+        if scope.columns is None:
+            return [ChosenItem(Reference(ALL), ALL, star.span)]
+        hidden = _BOUNDS if self.names.meaning.names_results else ()
+        return [
+            self._of_column(column, star.span) for column in scope.shown if column.source == own and column.column not in hidden
+        ]
+
+    @staticmethod
+    def _of_column(column: ScopeColumn, span: TextSpan) -> ChosenItem:
+        """A column that a star stands for; `source` says whose it is."""
+        type = column.type if column.type is not None and has_times(column.type) else None
+        return ChosenItem(_reference(column.column), column.name, span, source=column.source, type=type)
+
+    def _fields(self, item: FieldsStar) -> list[ChosenItem]:
+        written = item.written
+        self.names.text.places.put_written(written)
+        if not isinstance(written.expression, Reference):
+            raise self.names.text.error(
+                "all fields can be chosen of a column, and this is an expression; expected a query in FROM that gives it a name",
+                written.span,
+            )
+        return self._fields_of(Reference(f"{written.expression.name}.*"), written.expression, written.span)
+
+    def _fields_of(self, star: Reference, struct: Reference, span: TextSpan) -> list[ChosenItem]:
+        column = self.names.resolved_part(struct, span)
+        assert isinstance(column, Reference)
+        type = self.names.scope.type_of(column, self.names.text.at(span))
+        if type is None:
+            return [ChosenItem(Reference(f"{column.name}.*"), star.name, span)]
+        fields = fields_of(type)
+        if fields is None:
+            raise self.names.text.error(
+                f"{star.name} gives the fields of a struct, and {column.name} is {type}; expected it at a struct", span
+            )
+        return [ChosenItem(Reference(f"{column.name}.{part(name)}"), name, span) for name, _ in fields]
+
+    def projected(self, items: Sequence[ChosenItem], span: TextSpan) -> QuerySource:
+        """The rows with the columns of the result."""
+        scope = self.names.scope
+        self.check_distinct(items)
+        if any(_is_star(item) for item in items):
+            return self._unknown(items, span)
+        scope, items = self._with_key_named(scope, items, span)
+        if self._is_all(scope, items):
+            return _source(scope, scope.names)
+        with written_at(self._at(items, span)):
+            rows = scope.rows.select(*(Column(Alias(item.expression, item.name)) for item in items))
+        return self._result(scope, rows, items)
+
+    def unnamed_key(self, items: Sequence[ChosenItem]) -> tuple[str, ...]:
+        """The columns of the key that no item is, without the bounds of windows."""
+        chosen = {item.expression for item in items}
+        key = [name for name in self.names.scope.key or () if name not in _BOUNDS]
+        return tuple(name for name in key if _reference(name) not in chosen)
+
+    def repeated_key(self, items: Sequence[ChosenItem]) -> tuple[str, ...]:
+        """The columns of the key that the query writes more than once, of one source."""
+        written: dict[Expression, set[str]] = {}
+        for item in items:
+            if item.written is not None and isinstance(item.written, Reference):
+                written.setdefault(item.expression, set()).add(item.name)
+        is_joined = len(self.names.scope.sources) > 1
+        names = [name for name in self.names.scope.key or () if name not in _BOUNDS]
+        return () if is_joined else tuple(name for name in names if len(written.get(_reference(name), ())) > 1)
+
+    def _at(self, items: Sequence[ChosenItem], span: TextSpan) -> TextLocation:
+        """Where SELECT has its items."""
+        return self.names.text.at(TextSpan(items[0].span.start, items[-1].span.end) if items[-1].span.end else span)
+
+    def _unknown(self, items: Sequence[ChosenItem], span: TextSpan) -> QuerySource:
+        """The rows with columns some of which are not known by name."""
+        scope = self.names.scope
+        if [item.expression for item in items] == [Reference(ALL)]:
+            return QuerySource(scope.rows)
+        columns = [Column(item.expression if _is_star(item) else Alias(item.expression, item.name)) for item in items]
+        with written_at(self._at(items, span)):
+            return QuerySource(scope.rows.select(*columns))
+
+    def check_distinct(self, items: Sequence[ChosenItem]) -> None:
+        """TopologyError if two results have one name."""
+        seen: set[str] = set()
+        for item in items:
+            if item.name.lower() in seen and not _is_star(item):
+                other = f"{item.name}_2" if item.name.isidentifier() else "another_name"
+                raise TopologyError(
+                    f"two results are called {item.name!r}; expected another name for one of them, as in … AS {other}",
+                    self.names.text.at(item.span),
+                )
+            seen.add(item.name.lower())
+
+    def _with_key_named(self, scope: Scope, items: Sequence[ChosenItem], span: TextSpan) -> tuple[Scope, tuple[ChosenItem, ...]]:
+        """The rows with their key under the names that SELECT gives its columns, and the items over these."""
+        names = self._names_of_key(scope, items)
+        if not names:
+            return scope, tuple(items)
+        others = [name for name in scope.names if name not in names]
+        hidden = [name for name in others if name.lower() in {new.lower() for new in names.values()}]
+        names |= {name: fresh_name(name, [*scope.names, *names.values()]) for name in hidden}
+        with written_at(self._at(items, span)):
+            rows = scope.rows.rename(names)
+        columns = tuple(replace(one, column=names.get(one.column, one.column)) for one in scope.columns or ())
+        key = tuple(names.get(name, name) for name in scope.key or ())
+
+        def change(one: Expression) -> Expression | None:
+            if not isinstance(one, Reference) or (first := parts_of(one.name)[0]) not in names:
+                return None
+            return Reference(".".join(part(name) for name in (names[first], *parts_of(one.name)[1:])))
+
+        changed = tuple(replace(item, expression=rewritten(item.expression, change, self.names.text.places)) for item in items)
+        return replace(scope, rows=rows, columns=columns, key=key), changed
+
+    def _names_of_key(self, scope: Scope, items: Sequence[ChosenItem]) -> dict[str, str]:
+        """New names of key columns: of one that SELECT has under another name only, and of a made-up one whose name it gives away."""
+        found: dict[str, str] = {}
+        taken = [item.name for item in items]
+        for name in scope.key or ():
+            given = [item.name for item in items if item.expression == _reference(name)]
+            if name in given or (name in _BOUNDS and not scope.made_up_key):
+                continue
+            if given:
+                found[name] = given[0]
+            elif name in taken and scope.made_up_key:
+                found[name] = fresh_name(MADE_UP_KEY, [*scope.names, *taken, *found.values()])
+        return found
+
+    def _is_all(self, scope: Scope, items: Sequence[ChosenItem]) -> bool:
+        """Whether the rows are the result as they are: all their columns in order, key columns wherever the query has them."""
+        if any(item.expression != _reference(item.name) for item in items) or scope.columns is None:
+            return False
+        chosen = tuple(item.name for item in items)
+        if chosen == scope.names:
+            return True
+        key = scope.key or ()
+        is_made_here = not scope.sources  # an aggregate puts its key first, whatever the order of SELECT
+        values = tuple(name for name in scope.names if name not in key)
+        if is_made_here:
+            return tuple(name for name in chosen if name not in key) == values
+        hidden = {one.column for one in scope.columns} - {one.column for one in scope.shown}
+        is_hidden_key = hidden and hidden <= set(key)
+        return bool(is_hidden_key) and chosen == tuple(name for name in scope.names if name not in hidden)
+
+    def _result(self, scope: Scope, rows: Stream | Table | GlobalTable, items: Sequence[ChosenItem]) -> QuerySource:
+        """The columns that `select` gives: those of the key that SELECT does not name come first."""
+        if scope.columns is None or scope.key is None:
+            columns = tuple((item.name, None) for item in items) if scope.key == () else None
+            return QuerySource(rows, columns, scope.key)
+        types = scope.types or {}
+        chosen = {item.name: item.type or scope.type_of(item.expression, self.names.text.at(item.span)) for item in items}
+        key = {name: types.get(name) for name in scope.key if name not in chosen}
+        return QuerySource(rows, tuple({**key, **chosen}.items()), scope.key)
+
+
+def _source(scope: Scope, names: Sequence[str]) -> QuerySource:
+    """The rows of a scope as they are."""
+    types = {one.column: one.type for one in scope.columns or ()}
+    return QuerySource(scope.rows, tuple((name, types.get(name)) for name in names), scope.key)
+
+
+def _reference(name: str) -> Reference:
+    return Reference(part(name))
+
+
+def _is_star(item: ChosenItem) -> bool:
+    return isinstance(item.expression, Reference) and parts_of(item.expression.name)[-1] == ALL

@@ -1,0 +1,184 @@
+"""What FROM and each join give: rows, and what the query calls their columns."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from streamkit.dsl.stream import Stream
+from streamkit.dsl.table import GlobalTable, Table
+from streamkit.errors import Location
+from streamkit.expressions.aggregates import of_table, state_columns
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.ksql.signature import without_times
+from streamkit.plan.building import Building
+from streamkit.plan.demands import demands_of_nodes
+from streamkit.plan.expression import Expression
+from streamkit.plan.inputs import is_declared, resolve_inputs, sources_of
+from streamkit.plan.naming import name_steps
+from streamkit.plan.node import Node
+from streamkit.plan.operator import Key
+from streamkit.plan.tree import walk
+from streamkit.schema import Schema, SchemaColumn
+
+ROW_TIMES = "ROWTIME"  # the column of a table with the times of its rows, in milliseconds
+AnyRows: TypeAlias = Stream | Table | GlobalTable
+
+
+@dataclass(frozen=True)
+class QuerySource:
+    """
+    A stream or table that a query may name, with its columns and its key; both None if they are not known.
+
+    The type of a column is None if that alone is not known. `with_times` gives a table with a column more, ROWTIME; None where it cannot.
+    """
+
+    rows: AnyRows
+    columns: tuple[tuple[str, str | None], ...] | None = None
+    key: Key | None = None
+    with_times: Callable[[], Table] | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class ScopeColumn:
+    """
+    A column as a query speaks of it, by a source and a name there; `column` is its name in the rows.
+
+    One that is not shown was made for a join: `*` does not give it, and only a name with its source finds it, if it has one.
+    """
+
+    source: str
+    name: str
+    column: str
+    type: str | None = None
+    is_shown: bool = True
+
+
+@dataclass(frozen=True)
+class Scope:
+    """
+    AnyRows, the sources that they come of, and their columns; None if the only source does not say them.
+
+    `computed` has the columns that a clause has computed already, by the expressions that they are. `joined` has, by the name of columns
+    that a join compares under one name, the column of both and the sources that have it.
+    `partly_known` are sources of a join that do not say their columns, so that those alone are known which the query names with them.
+    `made_up_key` says that a full join made the key, which is no source's own column.
+    """
+
+    rows: AnyRows
+    sources: tuple[str, ...]
+    columns: tuple[ScopeColumn, ...] | None
+    key: Key | None
+    joined: Mapping[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
+    made_up_key: bool = False
+    partly_known: tuple[str, ...] = ()
+    computed: Mapping[Expression, str] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> tuple[ScopeColumn, ...]:
+        """The columns that `*` gives, or that a name finds; none if they are not known."""
+        return tuple(column for column in self.columns or () if column.is_shown)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns in the rows, in order, each once."""
+        return tuple(dict.fromkeys(column.column for column in self.columns or ()))
+
+    @property
+    def types(self) -> dict[str, str] | None:
+        """The types of the columns in the rows; None unless all are known."""
+        if self.columns is None:
+            return None
+        found = {column.column: column.type for column in self.columns}
+        known = {name: type for name, type in found.items() if type is not None}
+        return known if len(known) == len(found) else None
+
+    @property
+    def schema(self) -> Schema | None:
+        """The types as a schema; None unless all are known."""
+        types = self.types
+        return None if not types else Schema(tuple(SchemaColumn(name, without_times(type)) for name, type in types.items()))
+
+    @property
+    def analyzer(self) -> ExpressionAnalyzer:
+        """What types expressions over the rows."""
+        analyzer = ExpressionAnalyzer(self.rows.topology.time_zone)
+        return analyzer.of_records(self.rows.node.traits.are_records) if isinstance(self.rows, Stream) else analyzer
+
+    def type_of(self, expression: Expression, at: Location | None) -> str | None:
+        """The type of an expression over the rows; None if it is not known. TopologyError at the part that is wrong."""
+        if (schema := self.schema) is None:
+            return None
+        ((_, typed),) = self.analyzer.project(schema, [("value", expression)], at)
+        return typed.type
+
+    def check_condition(self, condition: Expression, at: Location | None) -> None:
+        """TopologyError at the part that is wrong in a condition, if the columns are known."""
+        if (schema := self.schema) is not None:
+            self.analyzer.predicate(schema, condition, at)
+
+    def with_rows(self, rows: AnyRows) -> Scope:
+        """The same columns of other rows."""
+        return replace(self, rows=rows)
+
+    def with_column(self, column: ScopeColumn) -> Scope:
+        """One more column."""
+        return self if self.columns is None else replace(self, columns=(*self.columns, column))
+
+
+def of_source(source: QuerySource, name: str) -> Scope:
+    """The scope of a single source, under the name that the query has for it."""
+    columns = (
+        None if source.columns is None else tuple(ScopeColumn(name, column, column, type) for column, type in source.columns)
+    )
+    return Scope(source.rows, (name,), columns, source.key)
+
+
+def with_row_times(source: QuerySource, name: str) -> Scope:
+    """The scope of a single table whose query names the times of its rows."""
+    scope = of_source(source, name)
+    if source.with_times is None or scope.columns is None:
+        return scope
+    return scope.with_rows(source.with_times()).with_column(ScopeColumn(name, ROW_TIMES, ROW_TIMES, "bigint", is_shown=False))
+
+
+def source_of(rows: AnyRows) -> QuerySource:
+    """A handle with its columns and key, if its sources say them."""
+    node = rows.node
+    if not node.children and (source := sources_of([node])[0]).decoding is None:
+        if source.schema is None:
+            return QuerySource(rows)
+        return QuerySource(rows, tuple((one.name, one.type) for one in source.schema), source.key or ())
+    if not is_declared([node]):
+        return QuerySource(rows)
+    return _typed(rows, node)
+
+
+def _typed(rows: AnyRows, node: Node) -> QuerySource:
+    """The columns and the key of a handle, as the compiler finds them."""
+    every = tuple(walk([node]))
+    inputs = resolve_inputs([node], None)
+    analyzer = ExpressionAnalyzer(rows.topology.time_zone)
+    demands = demands_of_nodes(every)
+    building = Building(name_steps(every), inputs, analyzer, state_columns, of_table, demands, rows.topology.on_error)
+    step = building.lower(node)
+    return QuerySource(rows, tuple((one.name, one.type) for one in step.schema), step.key)
+
+
+def fresh_name(wanted: str, taken: Iterable[str]) -> str:
+    """The name itself, or with a number behind it if it is taken; names differ by more than case."""
+    known = {name.lower() for name in taken}
+    return next(name for name in _numbered(wanted) if name.lower() not in known)
+
+
+def numbered_name(taken: Iterable[str]) -> str:
+    """The first of the names that ksqlDB gives to results which is free."""
+    known = set(taken)
+    return next(name for name in (f"KSQL_COL_{number}" for number in itertools.count()) if name not in known)
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name}_{number}" for number in itertools.count(1))

@@ -1,0 +1,212 @@
+"""From the rows of what a query reads to its own: joins, conditions, groups, columns, order, by a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.arrays import Integers
+from streamkit.chunks import one_array, one_batch
+from streamkit.data_type import to_arrow
+from streamkit.errors import ConfigError, EvaluationError, Location
+from streamkit.expressions.aggregates import fold, lift, neutral, result, state_columns
+from streamkit.expressions.analysis.arrow import evaluate_all, mask
+from streamkit.expressions.core.operation import columns_of
+from streamkit.plan.expression import TypedExpression
+from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT
+from streamkit.sql.pull.matching import NO_ROW, Matching, OrderKey
+from streamkit.sql.pull.one_row import one_row
+from streamkit.sql.pull.plan import PlannedGroups, PlannedJoin, PlannedSide, PullPlan, TypedColumns
+
+BATCH_ROWS = 1 << 17  # that are computed at once
+PAIRS_MAX = 50_000_000  # of rows of two sides that meet each other without an equality
+PARTIAL_GROUPS = 1 << 18  # of groups of parts of the rows, before these are folded together
+
+
+@dataclass(frozen=True)
+class PullExecution:
+    """Makes the rows of a plan from those of its inputs, which come in the order of the plan's."""
+
+    matching: Matching
+
+    def rows(self, plan: PullPlan, inputs: Iterator[pa.Table]) -> pa.Table:
+        """The rows of a query. EvaluationError as in a topology, for the first row that makes an expression fail."""
+        rows = self._joined(plan, inputs)
+        if plan.where is not None:
+            rows = _where(plan.where, rows)
+        if plan.groups is not None:
+            rows = self._grouped(plan.groups, self._by_time(plan, rows))
+        found = _computed((*plan.columns, *plan.order_columns), rows)
+        if plan.is_distinct:
+            found = self._distinct(found)
+        if plan.order:
+            keys = [OrderKey(_column(found, one.column), one.is_descending, one.nulls_first) for one in plan.order]
+            found = found.take(pa.array(self.matching.order(keys, plan.limit)))
+        chosen = found.select([name for name, _ in plan.columns])
+        return chosen if plan.limit is None else chosen.slice(0, plan.limit)
+
+    def _joined(self, plan: PullPlan, inputs: Iterator[pa.Table]) -> pa.Table:
+        if plan.side is None:
+            return pa.Table.from_batches([one_row()])
+        rows = self._side(plan.side, inputs)
+        for join in plan.joins:
+            rows = pa.Table.from_batches([self._join(join, one_batch(rows), one_batch(self._side(join.side, inputs)))])
+        return rows
+
+    def _side(self, side: PlannedSide, inputs: Iterator[pa.Table]) -> pa.Table:
+        rows = self.rows(side.read, inputs) if isinstance(side.read, PullPlan) else next(inputs)
+        return pa.table([rows.column(own) for own, _ in side.names], names=[name for _, name in side.names])
+
+    def _join(self, join: PlannedJoin, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
+        if join.left:
+            pairs = self.matching.pairs(_values(join.left, left), _values(join.right, right))
+        else:
+            pairs = _every_pair(left.num_rows, right.num_rows)
+        if join.rest is not None:
+            kept = mask(join.rest, _side_by_side(left, right, pairs, columns_of(join.rest)))
+            pairs = tuple(side[kept.to_numpy(zero_copy_only=False)] for side in pairs)
+        rows = _side_by_side(left, right, _with_the_lonely(join.kind, pairs, left.num_rows, right.num_rows))
+        if not join.coalesced:
+            return rows
+        both = evaluate_all(join.coalesced, rows)
+        return pa.RecordBatch.from_arrays([*rows.columns, *both.values()], names=[*rows.schema.names, *both])
+
+    def _distinct(self, rows: pa.Table) -> pa.Table:
+        return rows.take(pa.array(self.matching.distinct([_column(rows, name) for name in rows.column_names])))
+
+    def _by_time(self, plan: PullPlan, rows: pa.Table) -> pa.Table:
+        if not plan.by_time:
+            return rows
+        return rows.take(pa.array(self.matching.order([OrderKey(_column(rows, name)) for name in plan.by_time], None)))
+
+    def _grouped(self, groups: PlannedGroups, rows: pa.Table) -> pa.Table:
+        """A row for each group, by StreamKit's own aggregates."""
+        names = [name for name, _ in groups.columns]
+        parts: list[list[pa.Array]] = []
+        for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
+            keys, states = _states(groups, batch)
+            parts.append(_folded(groups, keys, states))
+            if sum(len(part[0]) for part in parts) > PARTIAL_GROUPS and len(parts) > 1:
+                parts = [_together(groups, parts)]
+        found = _together(groups, parts) if any(len(part[0]) for part in parts) else _no_groups(groups)
+        keys, states = found[: len(names)], found[len(names) or 1 :]
+        table = pa.table([*keys, *_results(groups, states)], names=[*names, *(one.name for one in groups.aggregates)])
+        return table if groups.having is None else _where(groups.having, table)
+
+
+@contextmanager
+def failing_at(at: Location) -> Iterator[None]:
+    """EvaluationError of what is done inside names the place of the query, too."""
+    try:
+        yield
+    except EvaluationError as error:
+        placed = type(error)(f"{error}\n  at {at.shown}")
+        placed.row, placed.call, placed.is_placed = error.row, error.call, error.is_placed
+        raise placed from error
+
+
+def _states(groups: PlannedGroups, batch: pa.RecordBatch) -> tuple[list[pa.Array], list[pa.Array]]:
+    """The group of each row, and the states of the aggregates after it alone."""
+    arguments = [(f"argument{number}", one.argument) for number, one in enumerate(groups.aggregates) if one.argument is not None]
+    values = evaluate_all([*groups.columns, *arguments], batch)
+    states: list[pa.Array] = []
+    for number, one in enumerate(groups.aggregates):
+        states += lift(one, values.get(f"argument{number}"), batch.num_rows)
+    keys = [values[name] for name, _ in groups.columns] or [pa.repeat(0, batch.num_rows)]
+    return keys, states
+
+
+def _folded(groups: PlannedGroups, keys: Sequence[pa.Array], states: Sequence[pa.Array]) -> list[pa.Array]:
+    found, folded = fold(keys, [], groups.aggregates, states)
+    return [*found, *folded]
+
+
+def _together(groups: PlannedGroups, parts: Sequence[Sequence[pa.Array]]) -> list[pa.Array]:
+    """The groups of several parts as one, in the order of the parts."""
+    if len(parts) == 1:
+        return [*parts[0]]
+    columns = [pa.concat_arrays(column) for column in zip(*parts, strict=True)]
+    keys = max(len(groups.columns), 1)
+    return _folded(groups, columns[:keys], columns[keys:])
+
+
+def _no_groups(groups: PlannedGroups) -> list[pa.Array]:
+    """What there is of no rows: no group, or without expressions one."""
+    rows = 0 if groups.columns else 1
+    keys = [pa.nulls(rows, to_arrow(one.type)) for _, one in groups.columns] or [pa.repeat(0, rows)]
+    return [*keys, *(state for one in groups.aggregates for state in neutral(one, rows))]
+
+
+def _results(groups: PlannedGroups, states: Sequence[pa.Array]) -> list[pa.Array]:
+    found, start = [], 0
+    for one in groups.aggregates:
+        end = start + len(state_columns(one))
+        found.append(result(one, states[start:end]))
+        start = end
+    return found
+
+
+def _where(condition: TypedExpression, rows: pa.Table) -> pa.Table:
+    batches = [batch.filter(mask(condition, batch)) for batch in rows.to_batches(max_chunksize=BATCH_ROWS)]
+    return pa.Table.from_batches(batches, rows.schema)
+
+
+def _computed(columns: TypedColumns, rows: pa.Table) -> pa.Table:
+    schema = pa.schema([(name, to_arrow(one.type)) for name, one in columns])
+    batches = []
+    for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
+        found = evaluate_all(columns, batch)
+        batches.append(pa.RecordBatch.from_arrays(list(found.values()), schema=schema))
+    return pa.Table.from_batches(batches, schema)
+
+
+def _column(rows: pa.Table, name: str) -> pa.Array:
+    return one_array(rows.column(name), name)
+
+
+def _values(expressions: Sequence[TypedExpression], rows: pa.RecordBatch) -> list[pa.Array]:
+    return list(evaluate_all([(str(number), one) for number, one in enumerate(expressions)], rows).values())
+
+
+def _every_pair(left: int, right: int) -> tuple[Integers, Integers]:
+    """Each row of one side with each of the other; ConfigError if these are too many."""
+    if left * right > PAIRS_MAX:
+        raise ConfigError(
+            f"the join compares no columns for equality, so each of {left:,} rows would meet each of {right:,}; expected at most {PAIRS_MAX:,} "
+            "pairs, or a condition such as a.id = b.id"
+        )
+    return np.repeat(np.arange(left), right), np.tile(np.arange(right), left)
+
+
+def _with_the_lonely(kind: str, pairs: tuple[Integers, Integers], left: int, right: int) -> tuple[Integers, Integers]:
+    """The pairs with the rows that have none, of the sides that a join keeps; those of the left side where they stand among the others."""
+    one, other = pairs
+    if kind in (LEFT, FULL):
+        lonely = np.setdiff1d(np.arange(left), one)
+        one, other = np.concatenate([one, lonely]), np.concatenate([other, np.full(len(lonely), NO_ROW, np.int64)])
+        order = np.argsort(one, kind="stable")
+        one, other = one[order], other[order]
+    if kind in (RIGHT, FULL):
+        lonely = np.setdiff1d(np.arange(right), other)
+        one, other = np.concatenate([one, np.full(len(lonely), NO_ROW, np.int64)]), np.concatenate([other, lonely])
+    return one, other
+
+
+def _side_by_side(
+    left: pa.RecordBatch, right: pa.RecordBatch, pairs: tuple[Integers, Integers], names: Iterable[str] | None = None
+) -> pa.RecordBatch:
+    """The rows of both sides that belong together, nulls where there is none; some of the columns, or all."""
+    wanted = None if names is None else set(names)
+    found: dict[str, pa.Array] = {}
+    for rows, places in zip((left, right), pairs, strict=True):
+        taken = pa.array(places, pa.int64(), mask=places == NO_ROW)
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            if wanted is None or name in wanted:
+                found[name] = column.take(taken)
+    if not found:  # a condition without columns
+        return pa.record_batch([pa.repeat(0, len(pairs[0]))], names=[""])
+    return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))

@@ -1,0 +1,94 @@
+"""A query that is run once, as values: what it reads, and what it makes of that, in the order in which it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.pull.input import PullInput
+
+TypedColumns = tuple[tuple[str, TypedExpression], ...]
+
+
+@dataclass(frozen=True)
+class PlannedSide:
+    """One of the things that a query reads: a stream or table, or another query; `names` are those of its columns in the rows of this one."""
+
+    read: PullInput | PullPlan
+    names: tuple[tuple[str, str], ...]  # the name there, and the name here
+
+
+@dataclass(frozen=True)
+class PlannedJoin:
+    """
+    The rows so far with those of one more side: whose keys are equal, and for which `rest` is true.
+
+    `kind` is inner, left, right or full. Where there are no keys, each row meets each. `coalesced` are columns that a full join has of either
+    side, by their names.
+    """
+
+    kind: str
+    side: PlannedSide
+    left: tuple[TypedExpression, ...]
+    right: tuple[TypedExpression, ...]
+    rest: TypedExpression | None = None
+    coalesced: TypedColumns = ()
+
+
+@dataclass(frozen=True)
+class PlannedGroups:
+    """The groups by some expressions, and aggregates of each; without expressions there is one group, also of no rows."""
+
+    columns: TypedColumns
+    aggregates: tuple[TypedAggregate, ...]
+    having: TypedExpression | None = None
+
+
+@dataclass(frozen=True)
+class PlannedOrder:
+    """A column of the result, or one beside it, by which rows are ordered."""
+
+    column: str
+    is_descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class PullPlan:
+    """
+    What a query does, from its first side to its rows.
+
+    `columns` are those of the result; `order_columns` are computed beside them, for the order alone. Without a side there is one row without
+    columns. `by_time` are the columns by which rows are put in order before aggregates that depend on it.
+    """
+
+    side: PlannedSide | None
+    joins: tuple[PlannedJoin, ...]
+    where: TypedExpression | None
+    groups: PlannedGroups | None
+    columns: TypedColumns
+    order_columns: TypedColumns = ()
+    order: tuple[PlannedOrder, ...] = ()
+    by_time: tuple[str, ...] = ()
+    limit: int | None = None
+    is_distinct: bool = False
+
+    @property
+    def sides(self) -> tuple[PlannedSide, ...]:
+        """All that it reads."""
+        return () if self.side is None else (self.side, *(join.side for join in self.joins))
+
+    def inputs(self) -> Iterator[PullInput]:
+        """The streams and tables that it reads, those of queries in it too, in order."""
+        for side in self.sides:
+            if isinstance(side.read, PullInput):
+                yield side.read
+            else:
+                yield from side.read.inputs()
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the result."""
+        return Schema(tuple(SchemaColumn(name, one.type) for name, one in self.columns))

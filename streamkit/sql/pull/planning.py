@@ -1,0 +1,267 @@
+"""From a query that is run once to its plan: names are resolved, and types are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from streamkit.errors import EvaluationError, TopologyError
+from streamkit.expressions.aggregates import AGGREGATES
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.names import OFFSET, PARTITION, TIMESTAMP
+from streamkit.plan.dotted_name import parts_of
+from streamkit.plan.expression import Cast, Expression, Literal, Reference, TypedExpression
+from streamkit.plan.expression_text import expression_text, typed_text
+from streamkit.sql.lowering.exploding import ChosenItem
+from streamkit.sql.lowering.expression_parts import calls, is_aggregate, is_exploding
+from streamkit.sql.lowering.grouping import Aggregation, GroupedItems
+from streamkit.sql.lowering.meaning import SPARK, Meaning
+from streamkit.sql.lowering.names import QueryNames
+from streamkit.sql.lowering.projecting import Projection
+from streamkit.sql.lowering.scope import Scope
+from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.pull.one_row import one_row
+from streamkit.sql.pull.plan import PlannedGroups, PlannedOrder, PullPlan, TypedColumns
+from streamkit.sql.pull.relation import PullRelations, rows_of_query
+from streamkit.sql.pull.sides import JoinedSides, joined_sides
+from streamkit.sql.pull.source import RECORD_COLUMNS
+from streamkit.sql.tree.query import Order, Query, Star
+from streamkit.sql.tree.span import TextSpan, Written
+
+ORDER_COLUMN = "order\N{GREEK SMALL LETTER LAMDA}"  # begins names of columns that no query can write
+
+
+def planned(
+    query: Query, relations: PullRelations, text: ScriptText, meaning: Meaning = SPARK, time_zone: str = "UTC"
+) -> PullPlan:
+    """The plan of a query that is run once; TopologyError at the place of what is wrong."""
+    if not meaning.names_results:
+        meaning = replace(meaning, record_columns=tuple(dict.fromkeys((*meaning.record_columns, *RECORD_COLUMNS))))
+    return _PullPlanning(query, relations, text, replace(meaning, shows_bounds=True), time_zone).plan()
+
+
+def moment_of(query: Query, text: ScriptText, time_zone: str = "UTC") -> int | None:
+    """The time of AS OF in ms, None without; TopologyError unless it is a constant time, or whole milliseconds."""
+    if query.as_of is None:
+        return None
+    at = text.at(query.as_of.span)
+    analyzer = ExpressionAnalyzer(time_zone)
+    schema = rows_of_query(time_zone).schema
+    assert schema is not None, "its columns are known"
+    ((_, plain),) = analyzer.project(schema, [("time", query.as_of.expression)], at)
+    wanted = query.as_of.expression if plain.type in ("int", "bigint") else Cast(query.as_of.expression, "timestamp")
+    ((_, typed),) = analyzer.project(schema, [("time", wanted)], at)
+    try:
+        value: int | None = evaluate(typed, one_row()).cast("int64")[0].as_py()
+    except EvaluationError as error:
+        raise TopologyError(f"AS OF needs a time; {error}", at) from None
+    if value is None:
+        raise TopologyError("AS OF needs a time, and this is null", at)
+    return value if plain.type in ("int", "bigint") else value // 1000
+
+
+@dataclass(frozen=True)
+class _PullPlanning:
+    query: Query
+    relations: PullRelations
+    text: ScriptText
+    meaning: Meaning
+    time_zone: str
+
+    def plan(self) -> PullPlan:
+        self._check_clauses()
+        found = joined_sides(self.query, self._plan_of, self.relations, self.text, self.meaning, self.time_zone)
+        names = QueryNames(found.scope, self.text, self.meaning)
+        if self.query.where is not None:
+            found = found.narrowed(self._row_condition(names, self.query.where), self.text.at(self.query.where.span))
+        items = self._items(names, found)
+        order, orders = self._order(names, items)
+        every = (*items, *order)
+        groups, scope, every = self._grouped(names, every)
+        columns = self._typed(scope, every[: len(items)])
+        beside = self._typed(scope, every[len(items) :])
+        plan = PullPlan(
+            None,
+            (),
+            None,
+            groups,
+            columns,
+            beside,
+            orders,
+            self._by_time(found, groups),
+            self.query.limit,
+            self.query.is_distinct,
+        )
+        self._check_distinct(beside)
+        self._check_compared(plan, items)
+        return found.completed(plan)
+
+    def _plan_of(self, query: Query) -> PullPlan:
+        return _PullPlanning(query, self.relations, self.text, self.meaning, self.time_zone).plan()
+
+    def _error(self, message: str, span: TextSpan) -> TopologyError:
+        return self.text.error(message, span)
+
+    def _check_clauses(self) -> None:
+        """TopologyError for clauses that only a query which goes on can have."""
+        query = self.query
+        if query.emit:
+            raise self._error(
+                f"EMIT {query.emit.upper()} belongs to a query that goes on, and this one is run once; expected no EMIT",
+                query.span,
+            )
+        if query.window is not None:
+            raise self._error(
+                "WINDOW divides the records of a query that goes on; expected EMIT CHANGES, or "
+                "GROUP BY of times, as in date_trunc('hour', _timestamp)",
+                query.window.span,
+            )
+        if query.partition_by is not None:
+            span = query.partition_by[0].span if query.partition_by else query.span
+            raise self._error(
+                "PARTITION BY gives a stream another key, and this query is run once; expected no PARTITION BY", span
+            )
+
+    def _row_condition(self, names: QueryNames, where: Written) -> Expression:
+        condition = names.resolved(where)
+        for what, found in (("an aggregate", is_aggregate), ("a function that gives rows", is_exploding)):
+            if inner := calls(condition, found):
+                raise self._error(f"WHERE has {what}, {expression_text(inner[0])}, and looks at one row at a time", where.span)
+        return condition
+
+    def _items(self, names: QueryNames, found: JoinedSides) -> tuple[ChosenItem, ...]:
+        """The columns of the result; `*` of a join has a column that both sides are joined by once."""
+        projection = Projection(names)
+        chosen: list[ChosenItem] = []
+        all_at_once = self.meaning.names_results and self.query.source is not None  # since results without names are numbered
+        if all_at_once:
+            chosen += projection.chosen(self.query.items)
+        for item in () if all_at_once else self.query.items:
+            if isinstance(item, Star) and item.qualifier is None and self.query.source is None:
+                raise self._error("* stands for the columns of FROM, and there is no FROM; expected expressions", self.query.span)
+            given = projection.chosen((item,))
+            if isinstance(item, Star) and item.qualifier is None:
+                given = tuple(one for one in given if not (isinstance(one.expression, Reference) and _name(one) in found.again))
+            chosen += given
+        projection.check_distinct(chosen)
+        for one in chosen:
+            if inner := calls(one.expression, is_exploding):
+                raise self._error(
+                    f"{expression_text(inner[0])} gives several rows of one, which a query that goes on can; expected EMIT CHANGES",
+                    one.span,
+                )
+        return tuple(chosen)
+
+    def _order(self, names: QueryNames, items: Sequence[ChosenItem]) -> tuple[tuple[ChosenItem, ...], tuple[PlannedOrder, ...]]:
+        """What is computed beside the result for the order, and the order."""
+        beside: list[ChosenItem] = []
+        orders = []
+        for one in self.query.order_by:
+            item = self._ordered_by(names, items, one)
+            if item not in items:
+                item = ChosenItem(item.expression, f"{ORDER_COLUMN}{len(beside)}", item.span)
+                beside.append(item)
+            nulls_first = not one.is_descending if one.nulls_first is None else one.nulls_first
+            orders.append(PlannedOrder(item.name, one.is_descending, nulls_first))
+        return tuple(beside), tuple(orders)
+
+    def _ordered_by(self, names: QueryNames, items: Sequence[ChosenItem], order: Order) -> ChosenItem:
+        """An item of ORDER BY: a result by its name or number, or an expression."""
+        expression, span = order.written.expression, order.written.span
+        if isinstance(expression, Literal) and type(expression.value) is int:
+            if not 1 <= expression.value <= len(items):
+                raise self._error(
+                    f"ORDER BY {expression.value} is the number of a result, and SELECT has {len(items)}; expected 1 to {len(items)}",
+                    span,
+                )
+            return items[expression.value - 1]
+        if isinstance(expression, Reference) and len(parts_of(expression.name)) == 1:
+            wanted = parts_of(expression.name)[0]
+            named = [item for item in items if item.name == wanted] or [
+                item for item in items if item.name.lower() == wanted.lower()
+            ]
+            if named:
+                return named[0]
+        resolved = Aggregation(self.query, names, self.query.span, is_once=True).with_results(order.written, items)
+        return next((item for item in items if item.expression == resolved), ChosenItem(resolved, "", span))
+
+    def _grouped(
+        self, names: QueryNames, items: Sequence[ChosenItem]
+    ) -> tuple[PlannedGroups | None, Scope, tuple[ChosenItem, ...]]:
+        """The groups, if there are any, and the items over their columns."""
+        query, scope = self.query, names.scope
+        is_grouped = (
+            query.group_by is not None or query.having is not None or any(calls(item.expression, is_aggregate) for item in items)
+        )
+        if not is_grouped:
+            return None, scope, tuple(items)
+        found = Aggregation(query, names, query.span, is_once=True).grouped(items)
+        return self._planned_groups(scope, found), Scope(rows_of_query(self.time_zone).rows, (), found.columns, None), found.items
+
+    def _planned_groups(self, scope: Scope, found: GroupedItems) -> PlannedGroups:
+        schema, at = scope.schema, self.text.at(self.query.span)
+        assert schema is not None, "the columns of all sources are known"
+        columns = scope.analyzer.project(schema, [(one.name, one.expression) for one in found.group], at)
+        for name, typed in columns:
+            if "map<" in typed.type:
+                raise self._error(
+                    f"rows cannot be grouped by {name}, which is {typed.type}: maps are not compared", self.query.span
+                )
+        aggregates = scope.analyzer.aggregates(schema, found.aggregates, at)
+        over = Scope(rows_of_query(self.time_zone).rows, (), found.columns, None)
+        having = None
+        if found.having is not None and self.query.having is not None:
+            assert over.schema is not None, "results have types"
+            having = over.analyzer.predicate(over.schema, found.having, self.text.at(self.query.having.span))
+        return PlannedGroups(columns, aggregates, having)
+
+    def _by_time(self, found: JoinedSides, groups: PlannedGroups | None) -> tuple[str, ...]:
+        """The columns by which records are put in order for aggregates that ask for it; TopologyError where rows have no order."""
+        ordered = [] if groups is None else [one for one in groups.aggregates if one.ordered]
+        if not ordered:
+            return ()
+        if not found.is_one_stream:
+            function = AGGREGATES[ordered[0].function]
+            raise self._error(
+                f"{ordered[0].function} goes by the order of records, and "
+                + (function.not_of_tables or "these rows have none; expected a query over one stream"),
+                self.query.span,
+            )
+        return TIMESTAMP, PARTITION, OFFSET
+
+    def _typed(self, scope: Scope, items: Iterable[ChosenItem]) -> TypedColumns:
+        return tuple((item.name, self._type(scope, item)) for item in items)
+
+    def _type(self, scope: Scope, item: ChosenItem) -> TypedExpression:
+        assert scope.schema is not None, "the columns of all sources are known"
+        ((_, typed),) = scope.analyzer.project(scope.schema, [(item.name, item.expression)], self.text.at(item.span))
+        return typed
+
+    def _check_compared(self, plan: PullPlan, items: Sequence[ChosenItem]) -> None:
+        """TopologyError for a map that DISTINCT or ORDER BY would compare."""
+        types = dict((*plan.columns, *plan.order_columns))
+        compared = [
+            ("ORDER BY", types[one.column], order.written.span)
+            for one, order in zip(plan.order, self.query.order_by, strict=True)
+        ]
+        if plan.is_distinct:
+            compared += [("SELECT DISTINCT", types[item.name], item.span) for item in items]
+        for clause, typed, span in compared:
+            if "map<" in typed.type:
+                raise self._error(
+                    f"{clause} cannot compare {typed_text(typed)}, which is {typed.type}: maps are not compared; expected map_entries(…) of it",
+                    span,
+                )
+
+    def _check_distinct(self, beside: TypedColumns) -> None:
+        if self.query.is_distinct and beside:
+            raise self._error(
+                "SELECT DISTINCT has one row for several, so it can be ordered by its results alone; expected ORDER BY of one of them",
+                self.query.order_by[0].written.span,
+            )
+
+
+def _name(item: ChosenItem) -> str:
+    assert isinstance(item.expression, Reference)
+    return parts_of(item.expression.name)[0]

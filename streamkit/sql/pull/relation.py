@@ -1,0 +1,40 @@
+"""The streams and tables that a query may read once, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+from streamkit.dsl.topology import Topology
+from streamkit.sql.lowering.scope import AnyRows, Scope, ScopeColumn
+from streamkit.sql.pull.one_row import COLUMN, TYPE
+from streamkit.sql.pull.source import ReadRows
+
+
+@dataclass(frozen=True)
+class PullRelation:
+    """A stream or table: a handle of it, and where its rows come from."""
+
+    rows: AnyRows
+    source: ReadRows
+
+
+class PullRelations(Protocol):
+    """The streams and tables that there are."""
+
+    def relation(self, name: str) -> PullRelation | None:
+        """That of a name, whatever its case if none is spelt so; None if there is none."""
+        ...
+
+    def names(self) -> Sequence[str]:
+        """All names, for messages."""
+        ...
+
+
+@cache
+def rows_of_query(time_zone: str) -> Scope:
+    """Rows that no topic has: those of a query, of a join, or the one row without FROM."""
+    rows = Topology("query", time_zone=time_zone).table("rows", schema="row int", key="row")
+    return Scope(rows, (), (ScopeColumn("", COLUMN, COLUMN, TYPE, is_shown=False),), None)

@@ -1,0 +1,359 @@
+"""What a query reads, side by side: names in the rows of a join, and which conditions a side can be read by."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from streamkit.dsl.stream import Stream
+from streamkit.errors import Location, TopologyError
+from streamkit.expressions.core.operation import columns_of
+from streamkit.names import TIMESTAMP
+from streamkit.plan.dotted_name import part, parts_of
+from streamkit.plan.expression import Call, Expression, Literal, Reference, TypedExpression
+from streamkit.plan.expression_text import OF_KSQL
+from streamkit.sql.lowering.expression_parts import calls, conjuncts, is_aggregate
+from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT
+from streamkit.sql.lowering.meaning import Meaning
+from streamkit.sql.lowering.names import QueryNames
+from streamkit.sql.lowering.scope import Scope, ScopeColumn, fresh_name
+from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.pull.input import PullInput
+from streamkit.sql.pull.plan import PlannedJoin, PlannedSide, PullPlan, TypedColumns
+from streamkit.sql.pull.relation import PullRelation, PullRelations, rows_of_query
+from streamkit.sql.pull.source import RECORD_COLUMNS, RECORD_TYPES
+from streamkit.sql.tree.query import FromItem, JoinClause, Query, SourceName, Subquery
+
+PlanOf = Callable[[Query], PullPlan]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """
+    Something that is read: its columns by the names in the rows of the query, and there its own.
+
+    `conditions` are those that its rows are read by, over its own columns; `may_lack` says that the rows of the query may have none of it.
+    """
+
+    alias: str
+    read: PullRelation | PullPlan
+    columns: tuple[ScopeColumn, ...]
+    own: Mapping[str, str]
+    conditions: tuple[TypedExpression, ...] = ()
+    may_lack: bool = False
+
+    @property
+    def is_stream(self) -> bool:
+        return isinstance(self.read, PullRelation) and isinstance(self.read.rows, Stream)
+
+    def renamed(self, taken: Iterable[str]) -> _Side:
+        """The side without the names that are taken."""
+        known = {name.lower() for name in taken}
+        columns, own = list[ScopeColumn](), dict[str, str]()
+        for column in self.columns:
+            name = column.column
+            if name.lower() in known:
+                name = fresh_name(
+                    f"{self.alias}_{column.name.lstrip('_')}", [*known, *own, *(one.column for one in self.columns)]
+                )
+            columns.append(replace(column, column=name))
+            own[name] = self.own[column.column]
+        return replace(self, columns=tuple(columns), own=own)
+
+
+@dataclass(frozen=True)
+class JoinedSides:
+    """
+    The sides of a query and their joins; `scope` has the columns of all.
+
+    `again` are columns that `*` does not give, since it gives the same ones under another name. `where` is the condition on rows behind the
+    joins.
+    """
+
+    scope: Scope
+    sides: tuple[_Side, ...] = ()
+    joins: tuple[PlannedJoin, ...] = ()
+    again: frozenset[str] = frozenset()
+    where: TypedExpression | None = None
+
+    @property
+    def is_one_stream(self) -> bool:
+        """Whether it reads the records of one stream, and nothing else."""
+        return len(self.sides) == 1 and self.sides[0].is_stream
+
+    def narrowed(self, condition: Expression, at: Location) -> JoinedSides:
+        """The sides under WHERE: each part goes to the side that it is about, if that has all rows."""
+        if len(self.sides) <= 1:
+            typed = _predicate(self.scope, condition, at)
+            return self._of_side(0, typed) if self.sides else replace(self, where=typed)
+        found, left = self, list[TypedExpression]()
+        for one in [_predicate(self.scope, each, at) for each in conjuncts(condition)]:
+            place = found._place(one)
+            found = found if place is None else found._of_side(place, one)
+            left += [one] if place is None else []
+        return replace(found, where=_all_of(left))
+
+    def _place(self, condition: TypedExpression) -> int | None:
+        """The side that a condition is about; None if there are several, or it may not have a row for each of the query."""
+        read = columns_of(condition)
+        places = [place for place, side in enumerate(self.sides) if read & side.own.keys()]
+        alone = len(places) == 1 and read <= self.sides[places[0]].own.keys()
+        return places[0] if alone and not self.sides[places[0]].may_lack else None
+
+    def _of_side(self, place: int, condition: TypedExpression) -> JoinedSides:
+        side = self.sides[place]
+        narrowed = replace(side, conditions=(*side.conditions, renamed(condition, side.own)))
+        return replace(self, sides=(*self.sides[:place], narrowed, *self.sides[place + 1 :]))
+
+    def completed(self, plan: PullPlan) -> PullPlan:
+        """A plan with these sides, of which it reads what it needs."""
+        if not self.sides:
+            return replace(plan, where=self.where)
+        groups = plan.groups
+        rows = (*plan.columns, *plan.order_columns) if groups is None else groups.columns
+        read = {*_read(one for _, one in rows), *plan.by_time, *_read([self.where])}
+        if groups is not None:
+            read |= _read(one.argument for one in groups.aggregates)
+        for join in self.joins:
+            read |= _read([*join.left, *join.right, join.rest, *(one for _, one in join.coalesced)])
+        needs_all = bool(plan.order or plan.groups or plan.is_distinct or self.joins or self.where)
+        limit = None if needs_all else plan.limit
+        sides = [_planned(side, read, limit) for side in self.sides]
+        joins = tuple(replace(join, side=side) for join, side in zip(self.joins, sides[1:], strict=True))
+        return replace(plan, side=sides[0], joins=joins, where=self.where)
+
+
+def joined_sides(
+    query: Query, plan_of: PlanOf, relations: PullRelations, text: ScriptText, meaning: Meaning, time_zone: str
+) -> JoinedSides:
+    """The sides of FROM and JOIN; TopologyError at the place of what is wrong. `plan_of` plans a query in FROM."""
+    if query.source is None:
+        return JoinedSides(rows_of_query(time_zone))
+    reading = _SidesReading(query, plan_of, relations, text, meaning, time_zone)
+    found = reading.first(query.source)
+    for clause in query.joins:
+        found = reading.joined(found, clause)
+    return found
+
+
+@dataclass(frozen=True)
+class _SidesReading:
+    query: Query
+    plan_of: PlanOf
+    relations: PullRelations
+    text: ScriptText
+    meaning: Meaning
+    time_zone: str
+    seen: list[str] = field(default_factory=list)
+
+    def first(self, item: FromItem) -> JoinedSides:
+        side = self._side(item)
+        rows = (
+            side.read.rows if isinstance(side.read, PullRelation) and not self.query.joins else rows_of_query(self.time_zone).rows
+        )
+        return JoinedSides(Scope(rows, (side.alias,), side.columns, None), (side,))
+
+    def joined(self, left: JoinedSides, clause: JoinClause) -> JoinedSides:
+        """The sides so far with one more."""
+        side = self._side(clause.right).renamed(left.scope.names)
+        columns = (*(left.scope.columns or ()), *side.columns)
+        scope = replace(left.scope, sources=(*left.scope.sources, side.alias), columns=columns)
+        at = self.text.at(clause.on.span)
+        condition = QueryNames(scope, self.text, self.meaning).resolved(clause.on)
+        if found := calls(condition, is_aggregate):
+            raise self.text.error(
+                f"the condition of a join has the aggregate {found[0].function}; expected columns", clause.on.span
+            )
+        keys, rest, again = self._split(scope, [*conjuncts(condition), *self._within(clause, left, side)], side, at)
+        join = PlannedJoin(clause.kind, _PLACEHOLDER, tuple(one for one, _ in keys), tuple(other for _, other in keys), rest)
+        sides = tuple(replace(one, may_lack=one.may_lack or clause.kind in (RIGHT, FULL)) for one in left.sides)
+        sides = (*sides, replace(side, may_lack=clause.kind in (LEFT, FULL)))
+        scope, join, hidden = self._named_once(scope, join, again, clause.kind)
+        return JoinedSides(scope, sides, (*left.joins, join), left.again | hidden)
+
+    def _split(
+        self, scope: Scope, parts: Sequence[Expression], side: _Side, at: Location
+    ) -> tuple[list[tuple[TypedExpression, TypedExpression]], TypedExpression | None, dict[str, str]]:
+        """The keys of both sides that are equal, the rest of the condition, and the columns of one name that it compares."""
+        keys, rest, again = list[tuple[TypedExpression, TypedExpression]](), list[TypedExpression](), dict[str, str]()
+        for one in parts:
+            typed = _predicate(scope, one, at)
+            pair = _pair(typed, side.own.keys())
+            if pair is None:
+                rest.append(typed)
+                continue
+            keys.append(pair)
+            again |= _same_name(one, scope, side.own.keys())
+        return keys, _all_of(rest), again
+
+    def _named_once(
+        self, scope: Scope, join: PlannedJoin, again: dict[str, str], kind: str
+    ) -> tuple[Scope, PlannedJoin, frozenset[str]]:
+        """
+        Columns of one name that a join compares are one column where the query names no side: that of the side which has all rows.
+
+        `again` has them, that of the left side first; what is returned, those that `*` leaves out. A full join has a column of both for it.
+        """
+        joined, coalesced, columns = dict(scope.joined), list[tuple[str, TypedExpression]](), list(scope.columns or ())
+        hidden = set[str]()
+        for left, right in again.items():
+            name = next(one.name for one in columns if one.column == left)
+            before = joined[name.lower()][0] if name.lower() in joined else left
+            kept = right if kind == RIGHT else before
+            hidden |= {before, right} - {kept}
+            if kind == FULL:
+                kept = fresh_name(name, [one.column for one in columns])
+                ((_, typed),) = _analyzed(scope, [(kept, Call("coalesce", (_reference(before), _reference(right))))])
+                coalesced.append((kept, typed))
+                columns.insert(0, ScopeColumn("", name, kept, typed.type))
+                hidden |= {before, right}
+            joined[name.lower()] = (kept, frozenset(one.source for one in columns if one.name.lower() == name.lower()))
+        return replace(scope, columns=tuple(columns), joined=joined), replace(join, coalesced=tuple(coalesced)), frozenset(hidden)
+
+    def _within(self, clause: JoinClause, left: JoinedSides, side: _Side) -> list[Expression]:
+        """WITHIN as conditions on the times of both records."""
+        within = clause.within
+        if within is None:
+            return []
+        others = [one for one in left.sides if one.is_stream]
+        if len(others) != 1 or not side.is_stream:
+            raise self.text.error(
+                "WITHIN is about the times of the records of two streams; expected none of it here", clause.span
+            )
+        mine, theirs = (_millis(_time_of(one)) for one in (others[0], side))
+        return [
+            Call("ge", (theirs, Call("subtract", (mine, Literal(within.before_ms))))),
+            Call("le", (theirs, Call("add", (mine, Literal(within.after_ms))))),
+        ]
+
+    def _side(self, item: FromItem) -> _Side:
+        alias = item.alias.text if item.alias else item.name.text if isinstance(item, SourceName) else ""
+        self._check_alias(item, alias)
+        if isinstance(item, Subquery):
+            plan = self.plan_of(item.query)
+            results = tuple(ScopeColumn(alias, one.name, one.name, one.type) for one in plan.schema)
+            return _Side(alias, plan, results, {one.column: one.column for one in results})
+        relation = self.relations.relation(item.name.text)
+        if relation is None:
+            raise TopologyError(_no_relation(item.name.text, self.relations.names()), self.text.at(item.name.span))
+        columns = [ScopeColumn(alias, one.name, one.name, one.type) for one in relation.source.schema]
+        if isinstance(relation.rows, Stream):
+            own = {one.name.lower() for one in columns}
+            others = [name for name in RECORD_COLUMNS if name not in own]
+            columns += [ScopeColumn(alias, name, name, RECORD_TYPES[name], is_shown=False) for name in others]
+        return _Side(alias, relation, tuple(columns), {one.column: one.column for one in columns})
+
+    def _check_alias(self, item: FromItem, alias: str) -> None:
+        if not self.query.joins:
+            return
+        if not alias:
+            raise self.text.error(
+                "a query in FROM has no name, and the join needs one; expected a name behind it",
+                item.query.span if isinstance(item, Subquery) else self.query.span,
+            )
+        if alias.lower() in self.seen:
+            raise self.text.error(
+                f"two sources of the join are called {alias!r}; expected other names, as in FROM {alias} AS a", self.query.span
+            )
+        self.seen.append(alias.lower())
+
+
+_PLACEHOLDER = PlannedSide(PullPlan(None, (), None, None, ()), ())  # of a join whose side is planned once all is known
+
+
+def renamed(expression: TypedExpression, names: Mapping[str, str]) -> TypedExpression:
+    """An expression over columns that have other names."""
+    if expression.name == "column":
+        return replace(expression, value=names.get(expression.value, expression.value))
+    if not expression.arguments:
+        return expression
+    return replace(expression, arguments=tuple(renamed(one, names) for one in expression.arguments))
+
+
+def _planned(side: _Side, read: set[str], limit: int | None) -> PlannedSide:
+    """The columns of a side that are read, at least one of them."""
+    names = [(own, name) for name, own in side.own.items() if name in read] or [(own, name) for name, own in side.own.items()][:1]
+    condition = _all_of(side.conditions)
+    if isinstance(side.read, PullRelation):
+        columns = tuple(dict.fromkeys(own for own, _ in names))
+        return PlannedSide(PullInput(side.alias, side.read.source, columns, condition, limit), tuple(names))
+    return PlannedSide(side.read if condition is None else _filtered(side.read, condition), tuple(names))
+
+
+def _filtered(plan: PullPlan, condition: TypedExpression) -> PullPlan:
+    """A query in FROM, and behind it the rows of it for which a condition is true."""
+    columns = tuple((name, TypedExpression("column", one.type, (), name)) for name, one in plan.columns)
+    names = tuple((name, name) for name, _ in columns)
+    return PullPlan(PlannedSide(plan, names), (), condition, None, columns)
+
+
+def _read(expressions: Iterable[TypedExpression | None]) -> set[str]:
+    return {name for one in expressions if one is not None for name in columns_of(one)}
+
+
+def _predicate(scope: Scope, condition: Expression, at: Location) -> TypedExpression:
+    assert scope.schema is not None, "the columns of all sources are known"
+    return scope.analyzer.predicate(scope.schema, condition, at)
+
+
+def _analyzed(scope: Scope, columns: Sequence[tuple[str, Expression]]) -> TypedColumns:
+    assert scope.schema is not None, "the columns of all sources are known"
+    return scope.analyzer.project(scope.schema, columns)
+
+
+def _all_of(conditions: Sequence[TypedExpression]) -> TypedExpression | None:
+    """The condition that all of these are true."""
+    if not conditions:
+        return None
+    first, *others = conditions
+    for one in others:
+        first = TypedExpression("and", "boolean", (first, one))
+    return first
+
+
+def _pair(condition: TypedExpression, right: Iterable[str]) -> tuple[TypedExpression, TypedExpression] | None:
+    """The expressions of both sides that a condition says are equal; None if it says anything else."""
+    if condition.name.removeprefix(OF_KSQL) != "eq":
+        return None
+    names = set(right)
+    one, other = condition.arguments
+    reads = [columns_of(one), columns_of(other)]
+    if not all(reads):
+        return None
+    if not reads[0] & names and reads[1] <= names:
+        return one, other
+    return (other, one) if reads[0] <= names and not reads[1] & names else None
+
+
+def _same_name(condition: Expression, scope: Scope, right: Iterable[str]) -> dict[str, str]:
+    """The columns of both sides that are compared, if they are called alike."""
+    if not isinstance(condition, Call) or not all(isinstance(one, Reference) for one in condition.arguments):
+        return {}
+    found = [parts_of(one.name) for one in condition.arguments if isinstance(one, Reference)]
+    if any(len(parts) > 1 for parts in found):
+        return {}
+    (one,), (other,) = found
+    left, other = (one, other) if other in set(right) else (other, one)
+    names = {column.column: column.name for column in scope.columns or ()}
+    is_shown = {column.column for column in scope.shown}
+    return {left: other} if {left, other} <= is_shown and names[left].lower() == names[other].lower() else {}
+
+
+def _time_of(side: _Side) -> Reference:
+    return _reference(next(name for name, own in side.own.items() if own == TIMESTAMP))
+
+
+def _millis(time: Reference) -> Expression:
+    return Call("unix_millis", (time,))
+
+
+def _reference(name: str) -> Reference:
+    return Reference(part(name))
+
+
+def _no_relation(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name.lower(), [one.lower() for one in names], 1)
+    nearest = next((one for one in names if close and one.lower() == close[0]), None)
+    there = ", ".join(names) or "none"
+    return f"there is no stream, table or topic {name!r}; there are {there}" + (f"; did you mean {nearest!r}?" if nearest else "")

@@ -1,0 +1,187 @@
+"""Where the rows of a stream or table come from when a query reads them once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.engine.epoch.event_time import columns_for_time, event_times
+from streamkit.engine.epoch.stream_time import UNKNOWN
+from streamkit.errors import SchemaError, TopologyError
+from streamkit.expressions.analysis.arrow import evaluate_all, mask
+from streamkit.formats.codec import Codec
+from streamkit.log.consume.reader import EVER, TimeRange
+from streamkit.log.slab.frame import HEADERS_TYPE
+from streamkit.log.topic.formats import KEY, VALUE
+from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
+from streamkit.plan.decoding import DecodedSchema, Decoding
+from streamkit.plan.expression import TypedExpression
+from streamkit.plan.operator import RowStep
+from streamkit.plan.program import Input
+from streamkit.query.comparisons import ColumnComparison
+from streamkit.recast import recast
+from streamkit.schema import Schema, SchemaColumn
+
+TIME_TYPE = pa.timestamp("us", "UTC")
+RECORD_COLUMNS = (TIMESTAMP, HEADERS, PARTITION, OFFSET)  # of each record of a stream, beside its own
+RECORD_TYPES = {
+    TIMESTAMP: "timestamp", HEADERS: "array<struct<key:string,value:binary>>", PARTITION: "int", OFFSET: "bigint",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TopicRows:
+    """
+    A topic, as the stream of its records or as the table of the newest row of each key; `decoding` reads the bytes of an opaque one.
+
+    `timed` is the topic as an application reads it, if a column says the event times of its records. `headers` are columns that are computed of
+    those of a record.
+    """
+
+    topic: str
+    schema: Schema
+    key: tuple[str, ...]
+    is_stream: bool
+    decoding: DecodedSchema | None = None
+    keys: Decoding | None = None
+    timed: Input | None = None
+    headers: tuple[tuple[str, TypedExpression], ...] = ()
+
+    @cached_property
+    def read_schema(self) -> Schema:
+        """The columns that an expression may read: of a stream those of its records, too."""
+        own = tuple(self.schema)
+        return Schema((*own, *(SchemaColumn(name, RECORD_TYPES[name]) for name in RECORD_COLUMNS)) if self.is_stream else own)
+
+    def stored(self, columns: tuple[str, ...]) -> list[str]:
+        """The columns of the topic to read for some of these."""
+        of_headers = dict(self.headers)
+        plain = [name for name in columns if name in self.schema and name not in of_headers]
+        own = [KEY, VALUE] if self.decoding is not None else plain
+        if self.timed is not None and TIMESTAMP in columns:
+            own += [name for name in columns_for_time(self.timed) if name not in (*own, DELETED)]
+        return [*own, HEADERS] if {HEADERS, *of_headers} & set(columns) else own
+
+    def within(self, times: TimeRange, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows, as the topic has them, whose event times are asked for, where a column says these; a row that says none is none of them."""
+        if self.timed is None or times == EVER:
+            return rows
+        found = event_times(self.timed, rows)
+        return rows.filter(pa.array((found != UNKNOWN) & (found >= times.start_ms) & (found < times.end_ms)))
+
+    def columns(self, rows: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
+        """Some columns of rows as the topic has them, and `_deleted`; SchemaError for a value that is not of its format."""
+        found: dict[str, pa.Array] = {DELETED: rows.column(DELETED)}
+        if self.decoding is not None:
+            rows = rows.filter(rows.column(VALUE).is_valid()) if self.is_stream else rows
+            found = {DELETED: _or_null(rows), **self._decoded(rows, names)}
+        if of_headers := [(name, typed) for name, typed in self.headers if name in names]:
+            found |= evaluate_all(of_headers, pa.RecordBatch.from_arrays([_record_column(rows, HEADERS)], [HEADERS]))
+        for name in names:
+            if name not in found:
+                found[name] = self._record_column(rows, name) if name in RECORD_TYPES else self._typed(rows, name)
+        return pa.RecordBatch.from_arrays([found[name] for name in (*names, DELETED)], names=[*names, DELETED])
+
+    def _typed(self, rows: pa.RecordBatch, name: str) -> pa.Array:
+        return recast(rows.column(name), self.schema[name].arrow.type)
+
+    def _record_column(self, rows: pa.RecordBatch, name: str) -> pa.Array:
+        if name != TIMESTAMP or self.timed is None:
+            return _record_column(rows, name)
+        times = event_times(self.timed, rows)
+        return pa.array(times, pa.timestamp("ms", "UTC"), mask=times == UNKNOWN).cast(TIME_TYPE)
+
+    def _decoded(self, rows: pa.RecordBatch, names: tuple[str, ...]) -> dict[str, pa.Array]:
+        assert self.decoding is not None, "an opaque topic has a format of values"
+        assert self.keys is not None, "and one of keys"
+        found: dict[str, pa.Array] = {}
+        for part, format, columns in (
+            (VALUE, self.decoding.format, self.decoding.value),
+            (KEY, self.keys.keys, self.decoding.key),
+        ):
+            wanted = [name for name in names if name in columns]
+            if wanted:
+                try:
+                    decoded = Codec(format, columns, self.topic, part).decode(rows.column(part), wanted)
+                except SchemaError as error:
+                    raise SchemaError(
+                        f"topic {self.topic}: the {part} of a record cannot be read: {error}", error.rows
+                    ) from error
+                found |= dict(zip(wanted, decoded.columns, strict=True))
+        return found
+
+
+def _or_null(rows: pa.RecordBatch) -> pa.Array:
+    """Which records of an opaque topic delete their key: those that say so, and those without a value."""
+    return pc.or_(rows.column(DELETED), rows.column(VALUE).is_null())
+
+
+def _record_column(rows: pa.RecordBatch, name: str) -> pa.Array:
+    values = rows.column(name)
+    if name == TIMESTAMP:
+        return values.cast(TIME_TYPE)
+    if name == HEADERS:
+        return values.fill_null(pa.scalar([], HEADERS_TYPE)) if values.null_count else values
+    return values
+
+
+@dataclass(frozen=True)
+class StoreRows:
+    """A store of an application, and the steps behind it that choose and compute columns of its rows."""
+
+    application: str
+    store: str
+    schema: Schema
+    key: tuple[str, ...]
+    steps: tuple[RowStep, ...] = ()
+    is_stream = False
+
+    @property
+    def read_schema(self) -> Schema:
+        """The columns that an expression may read."""
+        return self.schema
+
+    def results(self, rows: pa.Table) -> pa.Table:
+        """The rows behind the steps, with the columns of the schema."""
+        batches = []
+        for batch in rows.to_batches():
+            for step in self.steps:
+                batch = _stepped(step, batch)
+            columns = [recast(batch.column(column.name), column.arrow.type) for column in self.schema]
+            batches.append(pa.RecordBatch.from_arrays(columns, schema=self.schema.arrow))
+        return pa.Table.from_batches(batches, self.schema.arrow)
+
+    def of_store(self, comparison: ColumnComparison) -> ColumnComparison | None:
+        """A comparison of a column of the result as one of a column of the store; None if it was computed on the way."""
+        name = comparison.column
+        for step in reversed(self.steps):
+            if step.columns is not None:
+                expression = dict(step.columns).get(name)
+                if expression is None or expression.name != "column":
+                    return None
+                name = str(expression.value)
+        return ColumnComparison(name, comparison.sign, comparison.values)
+
+
+def _stepped(step: RowStep, rows: pa.RecordBatch) -> pa.RecordBatch:
+    if step.condition is not None:
+        return rows.filter(mask(step.condition, rows))
+    if step.columns is None:
+        return rows
+    found = evaluate_all(step.columns, rows)
+    return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
+
+
+ReadRows: TypeAlias = TopicRows | StoreRows
+
+
+def decoded_topic(decoding: Decoding, found: DecodedSchema) -> tuple[Schema, tuple[str, ...]]:
+    """The columns and the key that the bytes of an opaque topic are read as."""
+    names = found.key.names
+    if overlap := set(names) & set(found.value.names):
+        raise TopologyError(f"a column is both in the key and in the value: {', '.join(sorted(overlap))}")
+    return Schema((*found.key, *found.value)), names

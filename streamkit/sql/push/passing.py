@@ -1,0 +1,71 @@
+"""A query that goes on over one stream, each record by itself: a consumer, and the same expressions as anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.chunks import one_batch
+from streamkit.data_type import to_arrow
+from streamkit.errors import Location
+from streamkit.expressions.analysis.arrow import evaluate_all, mask
+from streamkit.log.log import Log
+from streamkit.names import DELETED
+from streamkit.sql.pull.execution import failing_at
+from streamkit.sql.pull.input import PullInput
+from streamkit.sql.pull.plan import PullPlan
+from streamkit.sql.pull.reading import read_names
+from streamkit.sql.pull.source import TopicRows
+from streamkit.sql.push.followed_topic import FollowedTopic
+
+
+class PassingRows:
+    """The rows of a plan that reads one stream and looks at each record alone, as records come. For one thread."""
+
+    def __init__(self, log: Log, plan: PullPlan, offset_reset: str, at: Location) -> None:
+        assert plan.side is not None, "a query that goes on reads a stream"
+        assert isinstance(plan.side.read, PullInput), "and no other query"
+        assert isinstance(plan.side.read.source, TopicRows), "and a topic"
+        self._plan, self._input, self._source = plan, plan.side.read, plan.side.read.source
+        self._at = at
+        self._names = read_names(self._input)
+        stored = self._source.stored(self._names)
+        self._consumer = FollowedTopic(log, self._source.topic, offset_reset, stored)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the query."""
+        return pa.schema([(name, to_arrow(one.type)) for name, one in self._plan.columns])
+
+    def step(self, timeout_s: float) -> pa.RecordBatch | None:
+        """The rows of the next records; one without rows if none of them is wanted."""
+        table = self._consumer.poll(timeout_s)
+        if table is None:
+            return None
+        with failing_at(self._at):
+            batches = [self._made(batch) for batch in table.to_batches()]
+        return one_batch(pa.Table.from_batches(batches, self.schema))
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._consumer.close()
+
+    def _made(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = self._source.columns(batch, self._names)
+        rows = rows.filter(pc.invert(rows.column(DELETED)))
+        if self._input.condition is not None:
+            rows = rows.filter(mask(self._input.condition, rows))
+        own = dict(self._plan.side.names) if self._plan.side is not None else {}
+        named = pa.RecordBatch.from_arrays([rows.column(name) for name in own], names=[own[name] for name in own])
+        found = evaluate_all(self._plan.columns, named)
+        return pa.RecordBatch.from_arrays(list(found.values()), schema=self.schema)
+
+
+def is_passing(plan: PullPlan) -> bool:
+    """Whether a plan looks at each record of one stream alone."""
+    read = None if plan.side is None else plan.side.read
+    is_stream = isinstance(read, PullInput) and isinstance(read.source, TopicRows) and read.source.is_stream
+    others: Sequence[object] = (plan.joins, plan.groups, plan.order, plan.is_distinct, plan.where)
+    return is_stream and not any(others)

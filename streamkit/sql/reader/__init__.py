@@ -1,0 +1,1 @@
+"""Scripts in SQL, read into statements."""

@@ -1,0 +1,339 @@
+"""What clauses of all statements are made of: names, expressions with their places, types, spans of time, and properties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streamkit.data_type import array_of, map_of, normalise_type, struct_of
+from streamkit.errors import SchemaError
+from streamkit.expressions.sql.expression_reader import ExpressionReader, NestedTooDeeplyError
+from streamkit.expressions.sql.refusal import SyntaxRefusedError
+from streamkit.expressions.sql.word import Word
+from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda
+from streamkit.plan.text_span import TextSpan
+from streamkit.sql.tree.span import Name, Written
+from streamkit.sql.tree.statements import Property
+from streamkit.sql.tree.type_names import BUILT_IN, named_type
+
+LEVELS_MAX = 200  # of a tree: what walks over trees calls itself at each level
+MILLIS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000, "WEEK": 604_800_000}
+A_UNIT = "a unit of time: MILLISECONDS, SECONDS, MINUTES, HOURS, DAYS or WEEKS"
+A_PROPERTY_VALUE = "a text between quotes, a number, TRUE, FALSE or NULL"
+SYNONYM_TYPES = {"VARCHAR": "string", "BYTES": "binary", "INTEGER": "int"}  # ksqlDB's names, beside Spark's
+SIZED_TYPES = ("VARCHAR", "STRING")  # a length behind them says nothing
+SOURCE, COLUMN, FUNCTION, TYPE, PROPERTY, QUERY, TOPIC, OTHER = (
+    "source",
+    "column",
+    "function",
+    "type",
+    "property",
+    "query",
+    "topic",
+    "other",
+)
+
+# Words that begin a clause, with the words behind them that make them one; none: always. Else each may be the name of a column.
+CLAUSES: dict[str, tuple[str, ...]] = {
+    "FROM": (),
+    "WHERE": (),
+    "HAVING": (),
+    "JOIN": (),
+    "ON": (),
+    "INNER": ("JOIN",),
+    "LEFT": ("JOIN", "OUTER"),
+    "RIGHT": ("JOIN", "OUTER"),
+    "FULL": ("JOIN", "OUTER"),
+    "WINDOW": ("TUMBLING", "HOPPING", "SESSION"),
+    "GROUP": ("BY",),
+    "PARTITION": ("BY",),
+    "ORDER": ("BY",),
+    "EMIT": ("CHANGES", "FINAL"),
+    "GRACE": ("PERIOD",),
+    "LIMIT": (),
+    "WITHIN": (),
+}
+
+
+class ClauseReader(ExpressionReader):
+    """Reads what clauses are made of."""
+
+    row_only = "an expression sees one row, not a query; write the query in FROM, and join it"
+    no_star = "* cannot be used in an expression; name the columns one by one"
+    no_other_rows = "it has a window over other rows (OVER); group the rows by GROUP BY, with WINDOW TUMBLING, HOPPING or SESSION"
+    no_parameters = "parameters (? and :name) cannot be used; write ${name}, and DEFINE name = 'value' before"
+    item_start = -1  # where the item of SELECT begins that is read
+    implicit_aliases: frozenset[int] = frozenset()  # the places of words that were read as names without AS
+
+    def asks(self, *keys: str) -> None:
+        """Note which keywords could be here; what completes a text listens."""
+
+    def asks_name(self, kind: str) -> None:
+        """Note that a name could be here, of a source, a column, a function, a type or a property; what completes a text listens."""
+
+    def written_name(self, kind: str = OTHER, expected: str = "a name") -> Name:
+        """A name where nothing else can be."""
+        self.asks_name(kind)
+        span = self.word.span
+        return Name(self.any_name(expected), span)
+
+    def source_name(self) -> Name:
+        """The name of a stream or table."""
+        return self.written_name(SOURCE, "the name of a stream or table")
+
+    def any_name(self, expected: str = "a name") -> str:
+        """A name where nothing else can be: any word."""
+        word = self.word
+        found = super().any_name(expected)
+        if not found:
+            raise SyntaxRefusedError("a name has at least one character", word.span)
+        return found
+
+    def topic_name(self) -> Name:
+        """The name of a topic, in quotes or as it is written: topics have no capitals of their own."""
+        self.asks_name(TOPIC)
+        word = self.word
+        if word.kind == "name":
+            return Name(self.move().text, word.span)
+        if word.kind not in ("text", "quoted"):
+            raise self.unexpected("the name of a topic")
+        return Name(str(self.move().value), word.span)
+
+    def field_name(self) -> str:
+        """The name of a field or of the column of a source: any word."""
+        self.asks_name(COLUMN)
+        return self.any_name("the name of a field or column")
+
+    def column_name(self) -> str:
+        """The name of a column, which begins no clause."""
+        if self.begins_clause():
+            raise self.unexpected("a value")
+        return self.name("a value")
+
+    def begins_clause(self, *, at_end: bool = False) -> bool:
+        """Whether a clause begins here; `at_end`: also where the statement ends behind its first word."""
+        partners = CLAUSES.get(self.word.key)
+        if partners is None:
+            return False
+        following = self.ahead()
+        if following.kind == "end":
+            return at_end or not partners
+        return self._is_clause(self.word.key, partners, following)
+
+    def _is_clause(self, key: str, partners: tuple[str, ...], following: Word) -> bool:
+        if key == "LIMIT":
+            return following.kind == "number"
+        if key == "WITHIN":
+            return following.kind == "number" or following.key == "("
+        if key == "WINDOW" and self.ahead(2).key in partners:
+            return True
+        return not partners or following.key in partners
+
+    def begins_as_of(self) -> bool:
+        """Whether AS OF and a moment are here, and no name `of`."""
+        if not (self.is_at("AS") and self.is_before("OF")):
+            return False
+        moment = self.ahead(2)
+        return moment.kind in ("text", "number") or moment.key in ("(", "TIMESTAMP")
+
+    def alias(self) -> Name | None:
+        """A name for what is before it, with or without AS."""
+        if self.is_at("AS"):
+            if self.begins_as_of():
+                return None
+            self.move()
+            return self.written_name()
+        word = self.word
+        if word.kind not in ("name", "quoted") or word.key in self.dialect.reserved or self.begins_clause(at_end=True):
+            return None
+        self.implicit_aliases |= {self.place}
+        return self.written_name()
+
+    def written(self, read: Callable[[], Expression] | None = None) -> Written:
+        """An expression, and where its parts are written."""
+        self.places, self._nodes = {}, []
+        begin = self.word
+        expression = (read or self.expression)()
+        span = self.span_from(begin)
+        return Written(expression, span, self._places_of(expression, span))
+
+    def span_from(self, begin: Word) -> TextSpan:
+        """From a word to before the word here."""
+        return TextSpan(begin.start, self.words[self.place - 1].end)
+
+    def _places_of(self, expression: Expression, span: TextSpan) -> dict[int, TextSpan]:
+        """The places of the nodes of a tree; others that were made on the way are left out."""
+        found: dict[int, TextSpan] = {}
+        level: list[Expression] = [expression]
+        levels = 0
+        while level:
+            levels += 1
+            if levels > LEVELS_MAX:
+                raise NestedTooDeeplyError(
+                    f"the expression has more than {LEVELS_MAX} levels; split it, by a query in FROM", span
+                )
+            found.update((id(node), self.places[id(node)]) for node in level if id(node) in self.places)
+            level = [part for node in level for part in _parts(node)]
+        return found
+
+    def duration(self) -> int:
+        """A span of time in milliseconds."""
+        count = self.whole_number("a number and a unit of time, such as 10 MINUTES")
+        self.asks(*(f"{unit}S" for unit in MILLIS))
+        millis = MILLIS.get(self.word.key) or MILLIS.get(self.word.key.removesuffix("S"))
+        if millis is None:
+            raise self.unexpected(A_UNIT)
+        self.move()
+        return count * millis
+
+    def whole_number(self, expected: str = "a whole number") -> int:
+        """A number without sign and fraction."""
+        word = self.word
+        if word.kind != "number" or word.value[0] != "":
+            raise self.unexpected(expected)
+        if word.value[1] >= 2**63:
+            raise SyntaxRefusedError(f"{word.text} is too large; expected less than 2^63", word.span)
+        return int(self.move().value[1])
+
+    def quoted_text(self, expected: str = "a text between quotes") -> str:
+        """A text."""
+        if self.word.kind != "text":
+            raise self.unexpected(expected)
+        return str(self.move().value)
+
+    def properties(self) -> tuple[Property, ...]:
+        """`WITH (NAME = value, …)`; none if it is not here."""
+        if not self.took("WITH"):
+            return ()
+        self.expect("(")
+        found = self.listed(self._property)
+        names: set[str] = set()
+        for one in found:
+            if one.name in names:
+                raise SyntaxRefusedError(f"{one.name} is given twice", one.span)
+            names.add(one.name)
+        return tuple(found)
+
+    def _property(self) -> Property:
+        begin = self.word
+        self.asks_name(PROPERTY)
+        name = self.move().value if begin.kind == "text" else self.any_name("the name of a property")
+        self.expect("=")
+        value = self._property_value()
+        return Property(name.upper(), value, self.span_from(begin))
+
+    def _property_value(self) -> str | int | float | bool | None:
+        if self.word.kind == "text":
+            return str(self.move().value)
+        if self.is_at("TRUE", "FALSE", "NULL"):
+            return {"TRUE": True, "FALSE": False, "NULL": None}[self.move().key]
+        sign = -1 if self.is_at("-") and self.ahead().kind == "number" else 1
+        if sign < 0:
+            self.move()
+        if self.word.kind != "number":
+            raise self.unexpected(A_PROPERTY_VALUE)
+        type, value = self.move().value
+        return sign * (float(value) if type in ("decimal", "double", "float") else int(value))
+
+    def type(self) -> str:
+        """A type: Spark's spelling of it, with the names of types that CREATE TYPE makes."""
+        begin = self.word
+        self._open_types, self._closed_types = 0, 0
+        found, is_known = self._type()
+        if self._closed_types:
+            raise SyntaxRefusedError("there is a > too many", self.span_from(begin))
+        if not is_known:
+            return found
+        try:
+            return normalise_type(found)
+        except SchemaError as error:
+            raise SyntaxRefusedError(str(error), self.span_from(begin)) from None
+
+    def _type(self) -> tuple[str, bool]:
+        """The type here, and whether StreamKit has all of it."""
+        word = self.word
+        self.asks_name(TYPE)
+        if word.kind == "quoted":
+            return named_type(self.any_name()), False
+        if word.kind != "name":
+            raise self.unexpected("a type")
+        self.move()
+        if word.key in ("ARRAY", "MAP", "STRUCT"):
+            return self._nested_type(word.key)
+        if word.key in ("DECIMAL", "NUMERIC", "DEC"):
+            return self._decimal_type(), True
+        if word.key in SIZED_TYPES and self.took("("):
+            self.whole_number("the length of the text")
+            self.expect(")")
+        name = SYNONYM_TYPES.get(word.key, word.key.lower())
+        if name == "time":
+            return name, False
+        return (name, True) if name in BUILT_IN else (named_type(self.dialect.as_name(word.text)), False)
+
+    def _decimal_type(self) -> str:
+        if not self.is_at("(") and not self.dialect.has_arrows:
+            return "decimal"
+        self.expect("(")
+        precision = self.whole_number("the number of digits")
+        scale = 0
+        if not (self.is_at(")") and not self.dialect.has_arrows):
+            self.expect(",")
+            scale = self.whole_number("the number of digits behind the point")
+        self.expect(")")
+        return f"decimal({precision},{scale})"
+
+    def _nested_type(self, kind: str) -> tuple[str, bool]:
+        self._depth_of_types(1)
+        self.expect("<")
+        if kind == "STRUCT":
+            fields = [self._field_type()]
+            while not self._closed_types and self.took(","):
+                fields.append(self._field_type())
+            names = {name.lower() for name, _ in fields}
+            if len(names) < len(fields):
+                raise SyntaxRefusedError("two fields of the struct have one name", self.word.span)
+            found = struct_of((name, type) for name, (type, _) in fields), all(is_known for _, (_, is_known) in fields)
+        elif kind == "MAP":
+            key, is_known = self._type()
+            if self._closed_types:
+                raise self.unexpected(", and the type of the map's values")
+            self.expect(",")
+            value, is_known_too = self._type()
+            found = map_of(key, value), is_known and is_known_too
+        else:
+            element, is_known = self._type()
+            found = array_of(element), is_known
+        self._close_type()
+        self._depth_of_types(-1)
+        return found
+
+    def _depth_of_types(self, change: int) -> None:
+        self._open_types += change
+        if self._open_types > 30:
+            raise NestedTooDeeplyError("the type is nested too deeply; expected at most 24 levels", self.word.span)
+
+    def _field_type(self) -> tuple[str, tuple[str, bool]]:
+        name = self.any_name("the name of a field")
+        self.took(":")
+        found = self._type()
+        if self.took("NOT"):
+            self.expect("NULL")
+        return name, found
+
+    def _close_type(self) -> None:
+        """Move behind a `>`; the word `>>` closes two types."""
+        if self._closed_types:
+            self._closed_types -= 1
+            return
+        if self.is_at(">>", ">>>"):
+            self._closed_types = len(self.move().key) - 1
+            return
+        self.expect(">")
+
+
+def _parts(node: Expression) -> tuple[Expression, ...]:
+    match node:
+        case Call(_, arguments):
+            return arguments
+        case Cast(inner, _) | Alias(inner, _) | Lambda(_, inner):
+            return (inner,)
+    return ()

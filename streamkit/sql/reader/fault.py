@@ -1,0 +1,84 @@
+"""What a fault of a statement says: what was found, what was expected, and the nearest word."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from streamkit.expressions.sql.dialect import Dialect
+from streamkit.expressions.sql.refusal import SqlRefusedError, UnexpectedWordError
+from streamkit.expressions.sql.word import Word
+from streamkit.plan.text_span import TextSpan
+from streamkit.sql.reader.asking_reader import asked
+from streamkit.sql.reader.clause_reader import CLAUSES
+
+SIMILARITY = 0.7  # of a word to the one that was meant; 1 is the same
+SHOWN_LENGTH = 60  # of a word in a message
+NEXT_WORDS = {"GROUP": "GROUP BY", "PARTITION": "PARTITION BY", "ORDER": "ORDER BY"}
+OPERATORS = frozenset("AND AT BETWEEN COLLATE DIV ILIKE IN IS LIKE NOT OR REGEXP RLIKE".split())  # noqa: SIM905
+LISTED_MAX = 8
+FOLLOWING = {  # what comes behind a clause that no other word goes on
+    "FROM": "a stream or table", "JOIN": "a stream or table", "WHERE": "a condition", "HAVING": "a condition", "ON": "a condition",
+    "LIMIT": "how many rows, a whole number", "WITHIN": "a duration, as in WITHIN 5 MINUTES",
+}  # fmt: skip
+
+Fault = tuple[str, TextSpan]
+
+
+def fault_of(error: SqlRefusedError, words: Sequence[Word], dialect: Dialect, implicit_aliases: Iterable[int]) -> Fault:
+    """The message of an error of a statement, and where it is wrong."""
+    if not isinstance(error, UnexpectedWordError):
+        return str(error), error.span or TextSpan(words[0].start, words[-1].end)
+    alias = error.place - 1
+    if alias in implicit_aliases and (nearest := _nearest(words[alias], words[:alias], dialect)):
+        if nearest != words[alias].key:
+            return f"found {words[alias].text}; did you mean {nearest}?", words[alias].span
+        return f"found {_shown(error.found)} behind {nearest}; {_partners(nearest)}", error.found.span
+    nearest = _nearest(error.found, words[: error.place], dialect)
+    hint = f"; did you mean {nearest}?" if nearest and nearest != error.found.key else _quoting_hint(error, dialect)
+    expected = error.expected or _behind_statement(words[: error.place], dialect)
+    return f"found {_shown(error.found)}; expected {expected}{hint}", error.found.span
+
+
+def _nearest(word: Word, before: Sequence[Word], dialect: Dialect) -> str:
+    """The keyword that could be behind some words and is most like the one that is there; empty if none is like it."""
+    if word.kind != "name":
+        return ""
+    close = difflib.get_close_matches(word.key, sorted(asked(before, dialect).keywords), 1, SIMILARITY)
+    return close[0] if close else ""
+
+
+def _partners(key: str) -> str:
+    partners = CLAUSES.get(key, ())
+    return f"expected {' or '.join(partners)}" if partners else f"expected {FOLLOWING[key]}"
+
+
+def _behind_statement(before: Sequence[Word], dialect: Dialect) -> str:
+    """The words that could go on here."""
+    words = sorted(asked(before, dialect).keywords - OPERATORS - {"AS"})
+    listed = [NEXT_WORDS.get(word, word) for word in words]
+    return ", ".join(listed) + " or the end of the statement" if 0 < len(listed) <= LISTED_MAX else "the end of the statement"
+
+
+def _quoting_hint(error: UnexpectedWordError, dialect: Dialect) -> str:
+    """How a name or a text is written, if something else was."""
+    word = error.found
+    wants_name, wants_text = "name" in error.expected or error.expected == "a value", "between quotes" in error.expected
+    if wants_name and word.kind == "name" and (word.key in dialect.reserved or word.key in CLAUSES):
+        return f"; write `{word.text}` in backticks if it is a name"
+    if wants_name and word.kind == "text" and word.value:
+        return f"; a name is written without quotes, or in backticks: `{_cut(str(word.value))}`"
+    if wants_text and word.kind in ("name", "quoted"):
+        return f"; a text is written '{_cut(word.text.strip(chr(34)))}'"
+    return ""
+
+
+def _shown(word: Word) -> str:
+    if word.kind == "end":
+        return "the end of the statement"
+    return _cut(word.text)
+
+
+def _cut(text: str) -> str:
+    text = "".join(one if one.isprintable() else f"U+{ord(one):04X}" for one in " ".join(text.split()))
+    return text if len(text) <= SHOWN_LENGTH else f"{text[: SHOWN_LENGTH - 1]}…"

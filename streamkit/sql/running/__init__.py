@@ -1,0 +1,1 @@
+"""Persistent queries as they run: each as an application, on either engine."""

@@ -1,0 +1,1 @@
+"""From a script to one topology."""

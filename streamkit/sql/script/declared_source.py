@@ -1,0 +1,281 @@
+"""CREATE STREAM and CREATE TABLE of a topic: what is read, and the topic that a start creates if there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from streamkit.dsl.stream import Stream
+from streamkit.dsl.table import Table
+from streamkit.dsl.topology import Topology
+from streamkit.errors import SchemaError, StreamKitError, TopologyError
+from streamkit.expressions.core.column import Column
+from streamkit.expressions.ksql.signature import has_times, without_times
+from streamkit.names import HEADERS, TIMESTAMP, WINDOW_END, WINDOW_START
+from streamkit.plan.dotted_name import part
+from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, Reference
+from streamkit.plan.location import written_at
+from streamkit.plan.window_kinds.hopping import TimeWindow
+from streamkit.plan.window_kinds.session import SessionWindow
+from streamkit.plan.windows import WindowKind
+from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.lowering.meaning import DAY_MS
+from streamkit.sql.lowering.scope import ROW_TIMES, QuerySource
+from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.script.properties import OF_SOURCES, TopicProperties
+from streamkit.sql.script.topic_format import KsqlFormat, TopicFormat, topic_format, window_text
+from streamkit.sql.tree.span import TextSpan
+from streamkit.sql.tree.statements import TABLE, ColumnDefinition, CreateSource
+from streamkit.sql.tree.type_names import resolved_type
+
+HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+KSQL_HEADERS_TYPE = "array<struct<KEY:string,VALUE:binary>>"
+KEY_ROLES = ("key", "primary key")
+HEADERS_ROLE = "headers"
+_BOUNDS = ((WINDOW_START, "timestamp"), (WINDOW_END, "timestamp"))
+
+
+@dataclass(frozen=True)
+class ReadTopic:
+    """The stream or table of a topic, with the topic and its format."""
+
+    source: QuerySource
+    topic: str
+    format: TopicFormat
+
+
+@dataclass(frozen=True)
+class DeclaredSource:
+    """A topic as a statement declares it; of one that `is_ksql` formats are those of ksqlDB."""
+
+    statement: CreateSource
+    text: ScriptText
+    types: Mapping[str, str]
+    registry: str | None
+    is_ksql: bool = False
+
+    def added_to(self, topology: Topology) -> ReadTopic:
+        """The stream or table of the topic, which the topology creates unless it exists."""
+        properties = TopicProperties.of(self.statement.properties, OF_SOURCES, self.text, self.statement.span)
+        if not self.is_ksql:
+            properties.check_supported()
+        columns = self._columns(properties)
+        key = self._key(properties)
+        topic = properties.topic or self.statement.name.text
+        window = self._window(properties)
+        format = self._format(properties, columns, key, window)
+        if format.times is None:
+            properties.time_column(columns)
+        with written_at(self.text.at(self.statement.span)):
+            try:
+                self._add_topic(topology, topic, columns, key, format, properties)
+                rows = self._rows(topology, topic, columns, key, format, properties, window)
+            except TopologyError:
+                raise
+            except StreamKitError as error:
+                raise self.text.error(str(error).partition("\n  at ")[0], self.statement.span) from None
+        times = self._times
+        known = [(column.name, times.get(column.name, column.type)) for column in columns]
+        with_times = partial(self._with_times, topology, topic, columns, key, format) if self._may_have_times(window) else None
+        return ReadTopic(self._with_headers(QuerySource(rows, tuple(known), key, with_times)), topic, format)
+
+    def _may_have_times(self, window: WindowKind | None) -> bool:
+        return self.is_ksql and self.statement.kind == TABLE and window is None
+
+    def _with_times(self, topology: Topology, topic: str, columns: Schema, key: tuple[str, ...], format: TopicFormat) -> Table:
+        """The table with the times of its rows as a column."""
+        properties = TopicProperties.of(self.statement.properties, OF_SOURCES, self.text, self.statement.span)
+        with written_at(self.text.at(self.statement.span)):
+            options = {"schema": columns, "key": key, **self._time_arguments(properties, format, columns), **format.arguments}
+            return timed_table(topology.stream(topic, **options))
+
+    def _format(
+        self, properties: TopicProperties, columns: Schema, key: tuple[str, ...], window: WindowKind | None
+    ) -> TopicFormat:
+        if not self.is_ksql:
+            return topic_format(properties, self.registry, len(key))
+        return KsqlFormat(properties, self.registry, key, [(one.name, one.type) for one in columns], window_text(window)).found()
+
+    @property
+    def _times(self) -> dict[str, str]:
+        """The types of columns that keep times of the day, which are integers in the topic."""
+        typed = [(one.name.text, column_type(one.type, self.types, self.text, one.span)) for one in self.statement.columns]
+        return {name: type for name, type in typed if has_times(type)}
+
+    def _columns(self, properties: TopicProperties) -> Schema:
+        """The columns of the topic; those of its headers are none."""
+        if not self.statement.columns:
+            raise self.text.error(
+                f"CREATE {self.statement.kind.upper()} {self.statement.name.text} has no columns; expected them in parentheses behind the "
+                "name, as in (id INT KEY, amount DOUBLE)",
+                self.statement.span,
+            )
+        stored = [column for column in self.statement.columns if column.role != HEADERS_ROLE]
+        if not self.is_ksql and self._times:
+            column = next(one for one in stored if one.name.text in self._times)
+            raise self.text.error(
+                f"{column.name.text} is TIME, a time of the day, which Spark does not have; expected the ksql dialect, or a TIMESTAMP",
+                column.span,
+            )
+        typed = [(column.name.text, column_type(column.type, self.types, self.text, column.span)) for column in stored]
+        keys = [pair for pair, column in zip(typed, stored, strict=True) if column.role in KEY_ROLES]
+        values = [pair for pair in typed if pair not in keys]
+        bounds = _BOUNDS if properties.words("WINDOW_TYPE") is not None else ()
+        self._check_names([name for name, _ in (*typed, *bounds)])
+        ordered = (*keys, *bounds, *values) if bounds else typed
+        return Schema(tuple(SchemaColumn(name, without_times(type)) for name, type in ordered))
+
+    def _check_names(self, names: list[str]) -> None:
+        seen: set[str] = set()
+        for name in names:
+            if name.lower() in seen:
+                spans = [column.span for column in self.statement.columns if column.name.text.lower() == name.lower()]
+                raise self.text.error(f"two columns are called {name!r}; expected distinct names", spans[-1])
+            seen.add(name.lower())
+
+    def _key(self, properties: TopicProperties) -> tuple[str, ...]:
+        role = "primary key" if self.statement.kind == TABLE else "key"
+        for column in self.statement.columns:
+            if column.role in KEY_ROLES and column.role != role:
+                raise self.text.error(
+                    f"a {self.statement.kind} has {column.role.upper()} columns here; expected {role.upper()}", column.span
+                )
+        key = tuple(column.name.text for column in self.statement.columns if column.role == role)
+        if self.statement.kind == TABLE and not key:
+            raise self.text.error(
+                f"the table {self.statement.name.text} has no key, and holds one row per key; expected PRIMARY KEY behind a column's type",
+                self.statement.span,
+            )
+        bounds = [name for name, _ in _BOUNDS] if properties.words("WINDOW_TYPE") is not None else []
+        return (*key, *bounds)
+
+    def _window(self, properties: TopicProperties) -> WindowKind | None:
+        """The windows in the topic's keys."""
+        kind, size_ms = properties.words("WINDOW_TYPE"), properties.window_size_ms
+        if kind is None:
+            if size_ms is not None:
+                raise properties.error("WINDOW_SIZE", "WINDOW_SIZE stands without WINDOW_TYPE; expected both")
+            return None
+        if kind.upper() == "SESSION":
+            if size_ms is not None:
+                raise properties.error("WINDOW_SIZE", "sessions have no one length; expected no WINDOW_SIZE")
+            return SessionWindow(0, DAY_MS, DAY_MS)
+        if kind.upper() not in ("TUMBLING", "HOPPING"):
+            raise properties.error("WINDOW_TYPE", f"there are no windows {kind!r}; expected TUMBLING, HOPPING or SESSION")
+        if size_ms is None:
+            raise properties.error(
+                "WINDOW_TYPE", f"{kind.upper()} windows have one length; expected WINDOW_SIZE, as in '10 SECONDS'"
+            )
+        grace_ms = max(DAY_MS - size_ms, 0)
+        return TimeWindow(size_ms, size_ms, grace_ms, size_ms + grace_ms)
+
+    def _add_topic(
+        self,
+        topology: Topology,
+        topic: str,
+        columns: Schema,
+        key: tuple[str, ...],
+        format: TopicFormat,
+        properties: TopicProperties,
+    ) -> None:
+        default = {"cleanup.policy": "compact"} if self.statement.kind == TABLE else {}
+        config: dict[str, Any] = {**default, **properties.config}
+        if format.value is None:
+            topology.add_topic(topic, columns, key, partitions=properties.partitions, config=config)
+        elif format.can_be_declared:
+            schema = format.schema or format_schema(format, columns, key)
+            topology.add_topic(
+                topic,
+                partitions=properties.partitions,
+                config=config,
+                format=format.value,
+                format_schema=schema,
+                format_settings=format.settings,
+            )
+
+    def _rows(
+        self,
+        topology: Topology,
+        topic: str,
+        columns: Schema,
+        key: tuple[str, ...],
+        format: TopicFormat,
+        properties: TopicProperties,
+        window: WindowKind | None,
+    ) -> Stream | Table:
+        keyed = key if key or format.value is None or self.is_ksql else None
+        options = {"schema": columns, "key": keyed, **self._time_arguments(properties, format, columns), **format.arguments}
+        if self.statement.kind == TABLE:
+            return topology.table(topic, windowed=window, **options)
+        return topology.stream(topic, **options)
+
+    def _time_arguments(self, properties: TopicProperties, format: TopicFormat, columns: Schema) -> dict[str, str | None]:
+        """The arguments that say which column has the times of records."""
+        if format.times is None:
+            return {"timestamp": properties.time_column(columns)}
+        return {"timestamp": format.times[0], "timestamp_format": format.times[1]}
+
+    @property
+    def headers(self) -> list[tuple[str, Expression]]:
+        """The columns that are headers of a record, as expressions of these."""
+        return [(one.name.text, _headers(one, self.is_ksql)) for one in self._headers_declared]
+
+    @property
+    def _headers_declared(self) -> list[ColumnDefinition]:
+        return [column for column in self.statement.columns if column.role == HEADERS_ROLE]
+
+    def _with_headers(self, source: QuerySource) -> QuerySource:
+        """The stream with the columns that are its records' headers."""
+        declared = self._headers_declared
+        if not declared:
+            return source
+        if not isinstance(source.rows, Stream):
+            raise self.text.error("rows of a table have no headers; expected HEADERS in a stream", declared[0].span)
+        all_headers = KSQL_HEADERS_TYPE if self.is_ksql else HEADERS_TYPE
+        types = [all_headers if column.header is None else "binary" for column in declared]
+        for column, type in zip(declared, types, strict=True):
+            if column_type(column.type, self.types, self.text, column.span) != type:
+                raise self.text.error(f"{column.name.text} is {column.type}; expected {type}", column.span)
+        with written_at(self.text.at(self.statement.span)):
+            rows = source.rows.with_columns(*(Column(Alias(one, name)) for name, one in self.headers))
+        added = tuple((column.name.text, type) for column, type in zip(declared, types, strict=True))
+        return QuerySource(rows, (*(source.columns or ()), *added), source.key)
+
+
+def format_schema(format: TopicFormat, columns: Schema, key: tuple[str, ...]) -> str | None:
+    """The schema of values with which a topic is created; None of a format without one."""
+    if format.value == "csv":
+        return columns.ddl()
+    if format.value in ("kafka", "delimited"):
+        return columns.select(name for name in columns.names if name not in key).ddl()
+    return None
+
+
+def _headers(column: ColumnDefinition, is_ksql: bool) -> Expression:
+    """All headers of a record, or the value of the newest one of a name."""
+    if column.header is None:
+        return Cast(Reference(HEADERS), KSQL_HEADERS_TYPE) if is_ksql else Reference(HEADERS)
+    named = Lambda(("header",), Call("eq", (Reference("header.key"), Literal(column.header))))
+    newest = Call("try_element_at", (Call("filter", (Reference(HEADERS), named)), Literal(-1)))
+    return Call("get_field", (newest, Literal("value")))
+
+
+def timed_table(records: Stream) -> Table:
+    """The table of a topic's records, with the time of each row as a column."""
+    time = Alias(Call("unix_millis", (Reference(TIMESTAMP),)), ROW_TIMES)
+    return records.with_columns(Column(time)).to_table()
+
+
+def column_type(written: str, own: Mapping[str, str], text: ScriptText, span: TextSpan) -> str:
+    """The Spark type that is written, in which names stand for types that CREATE TYPE made; TopologyError if there is no such type."""
+    try:
+        return resolved_type(written, own)
+    except SchemaError as error:
+        raise text.error(str(error), span) from None
+
+
+def column_reference(name: str) -> Reference:
+    """A column by its whole name."""
+    return Reference(part(name))

@@ -1,0 +1,499 @@
+"""A script becomes one topology, whose queries read each other's results and not their topics."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from streamkit.dsl.stream import Stream
+from streamkit.dsl.table import Table
+from streamkit.dsl.topology import Topology
+from streamkit.errors import SqlFault, StreamKitError, TopologyError
+from streamkit.expressions.core.column import Column
+from streamkit.expressions.ksql.signature import without_times
+from streamkit.log.topic.evolution import is_wider
+from streamkit.names import WINDOW_START
+from streamkit.plan.expression import Alias, Cast, Expression
+from streamkit.plan.location import written_at
+from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.lowering.ksql_meaning import RESERVED_NAMES
+from streamkit.sql.lowering.lowering import LoweredQuery, final_table, lowered
+from streamkit.sql.lowering.meaning import Meaning
+from streamkit.sql.lowering.scope import QuerySource
+from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.script.declared_source import DeclaredSource, column_reference, column_type, format_schema
+from streamkit.sql.script.properties import OF_RESULTS, TopicProperties
+from streamkit.sql.script.settings import ScriptSettings
+from streamkit.sql.script.topic_format import KsqlFormat, TopicFormat, topic_format, window_text
+from streamkit.sql.tree.query import FromItem, Query, SourceName
+from streamkit.sql.tree.span import NOWHERE, TextSpan
+from streamkit.sql.tree.statements import (
+    STREAM,
+    TABLE,
+    CreateAs,
+    CreateSource,
+    CreateType,
+    Define,
+    InsertQuery,
+    Set,
+    Statement,
+)
+from streamkit.sql.tree.type_names import refused_name
+
+SESSION = "`streamkit sql`"
+ELSEWHERE = {  # what a script of a topology cannot have, and where it belongs
+    "SelectStatement": f"a query without CREATE has its results on a screen; expected CREATE STREAM … AS before it, or {SESSION}",
+    "InsertValues": f"INSERT … VALUES writes a record now, and a file declares what goes on; expected it in {SESSION}, or `streamkit produce`",
+    "DeleteRows": f"DELETE writes a record now, and a file declares what goes on; expected it in {SESSION}",
+    "DropSource": f"DROP belongs to {SESSION}; a stream or table that is no more leaves the file",
+    "DropType": "a file needs no DROP TYPE; a type that is no more leaves the file",
+    "AlterSource": "a file declares a stream or table as it is now; expected the columns in CREATE",
+    "Explain": "EXPLAIN belongs to `streamkit sql`; `streamkit explain FILE` shows what a file is compiled to",
+    "Describe": f"DESCRIBE belongs to {SESSION}",
+    "Show": f"SHOW belongs to {SESSION}",
+    "Print": f"PRINT belongs to {SESSION}; `streamkit consume` shows the records of a topic",
+    "ControlQuery": f"TERMINATE, PAUSE and RESUME belong to {SESSION}",
+    "RunScript": f"RUN SCRIPT belongs to {SESSION}",
+    "CreateConnector": f"CREATE CONNECTOR belongs to {SESSION}; `streamkit connect run` runs connectors",
+    "DropConnector": f"DROP CONNECTOR belongs to {SESSION}",
+    "AssertTopic": "ASSERT belongs to tests; a topic that a file reads is created when it starts",
+    "AssertSchema": "ASSERT belongs to tests",
+    "AssertValues": "ASSERT belongs to tests",
+    "AssertSource": "ASSERT belongs to tests",
+}
+
+
+@dataclass
+class ScriptSource:
+    """A stream or table of the script: its kind, and its topic; a query's own `source` is known once it is lowered."""
+
+    kind: str
+    topic: str = ""
+    format: TopicFormat = field(default_factory=TopicFormat)
+    source: QuerySource | None = None
+    created_as: WrittenQuery | None = None
+    inserts: list[WrittenQuery] = field(default_factory=list)
+    has_failed: bool = False
+    is_under_way: bool = False
+
+
+@dataclass(frozen=True)
+class WrittenQuery:
+    """A statement with a query, and the meaning of its dialect."""
+
+    statement: CreateAs | InsertQuery
+    meaning: Meaning
+
+
+OtherSources: TypeAlias = Callable[[str, Topology], ScriptSource | None]
+BEGIN = ScriptSettings()
+
+
+def no_others(name: str, topology: Topology) -> None:
+    """No stream or table."""
+
+
+class SkippedStatementError(Exception):
+    """A statement reads what another one failed to make, which is told already."""
+
+
+class ScriptLowering:
+    """
+    A script on its way to a topology; `faults` has the errors of all statements.
+
+    It begins with `settings`. `others` gives streams and tables that the script does not declare, as sources of the topology, by their names,
+    and `other_names` are those for messages.
+    """
+
+    def __init__(
+        self,
+        text: ScriptText,
+        name: str,
+        settings: ScriptSettings = BEGIN,
+        others: OtherSources = no_others,
+        other_names: Sequence[str] = (),
+    ) -> None:
+        self.text = text
+        self.settings = self._begun = settings
+        self._others = others
+        self._other_names = other_names
+        self.faults: list[SqlFault] = []
+        self._name = name
+        self._types: dict[str, str] = {}
+        self._sources: dict[str, ScriptSource] = {}
+        self._queries: list[WrittenQuery] = []
+        self._topology: Topology | None = None
+
+    def topology(self, statements: Sequence[Statement]) -> Topology:
+        """The topology of the statements, as far as they have no faults."""
+        for statement in statements:
+            if isinstance(statement, Set):
+                self._try(lambda statement=statement: self._set(statement))
+        settings = self.settings
+        self.settings = self._begun
+        self._topology = Topology(settings.name or self._name, settings.time_zone, settings.what_fails)
+        for statement in statements:
+            self._try(lambda statement=statement: self._declare(statement))
+        for query in self._queries:
+            self._try(lambda query=query: self._lower(query))
+        return self._topology
+
+    def format(self, name: str) -> TopicFormat:
+        """The format of a stream or table, once the topology is made."""
+        found = self._find(name)
+        return TopicFormat() if found is None else found.format
+
+    def source(self, name: str) -> QuerySource | None:
+        """The stream or table of a name, once the topology is made; None if there is none."""
+        found = self._find(name)
+        return None if found is None else found.source
+
+    def _try(self, step: Any) -> None:
+        """Do a step, and go on behind a fault of it."""
+        try:
+            step()
+        except SkippedStatementError:
+            pass
+        except TopologyError as error:
+            fault = SqlFault(error.message, error.at or self.text.at(NOWHERE))
+            if fault not in self.faults:  # settings are read twice, since those of the application come first
+                self.faults.append(fault)
+
+    def _set(self, statement: Set) -> None:
+        self.settings = self.settings.with_set(statement, self.text)
+
+    def _declare(self, statement: Statement) -> None:
+        assert self._topology is not None
+        match statement:
+            case Set():
+                self.settings = self.settings.with_set(statement, self.text)
+            case Define():
+                pass  # its reader has put the value in its places
+            case CreateType():
+                self._declare_type(statement)
+            case CreateSource():
+                self._declare_source(statement)
+            case CreateAs():
+                self._declare_result(statement)
+            case InsertQuery():
+                self._declare_insert(statement)
+            case _:
+                where = ELSEWHERE.get(type(statement).__name__, f"this belongs to {SESSION}")
+                raise self.text.error(where, statement.span)
+
+    def _declare_type(self, statement: CreateType) -> None:
+        name, span = statement.name.text, statement.span
+        if reason := refused_name(name):
+            raise self.text.error(reason, span)
+        if name.lower() in (one.lower() for one in self._types):
+            if statement.if_not_exists:
+                return
+            raise self.text.error(f"there is a type {name} already; expected another name, or IF NOT EXISTS", span)
+        self._types[name] = column_type(statement.type, self._types, self.text, span)
+
+    def _is_new(self, statement: CreateSource | CreateAs) -> bool:
+        """Whether the name is free; TopologyError if it is not, and the statement does not say what to do then."""
+        name = statement.name
+        if self._find(name.text) is None:
+            return True
+        if statement.if_not_exists:
+            return False
+        raise self.text.error(
+            f"there is a stream or table {name.text} already in this file; expected another name",
+            name.span if name.span.end else statement.span,
+        )
+
+    def _declare_source(self, statement: CreateSource) -> None:
+        assert self._topology is not None
+        if not self._is_new(statement):
+            return
+        found = self._sources[statement.name.text] = ScriptSource(statement.kind, has_failed=True)
+        is_ksql = self.settings.meaning.names_results
+        read = DeclaredSource(statement, self.text, self._types, self.settings.registry, is_ksql).added_to(self._topology)
+        found.source, found.topic, found.format, found.has_failed = read.source, read.topic, read.format, False
+
+    def _declare_result(self, statement: CreateAs) -> None:
+        if not self._is_new(statement):
+            return
+        query = WrittenQuery(statement, self.settings.meaning)
+        self._sources[statement.name.text] = ScriptSource(statement.kind, created_as=query)
+        self._queries.append(query)
+
+    def _declare_insert(self, statement: InsertQuery) -> None:
+        query = WrittenQuery(statement, self.settings.meaning)
+        found = self._find(statement.name.text)
+        if found is not None and found.created_as is not None:
+            found.inserts.append(query)
+        self._queries.append(query)
+
+    def _find(self, name: str) -> ScriptSource | None:
+        if name in self._sources:
+            return self._sources[name]
+        found = next((one for key, one in self._sources.items() if key.lower() == name.lower()), None)
+        if found is None and self._topology is not None and (found := self._others(name, self._topology)) is not None:
+            self._sources[name] = found
+        return found
+
+    def _lower(self, query: WrittenQuery) -> None:
+        if isinstance(query.statement, CreateAs):
+            self._result(query.statement.name.text)
+            return
+        target = self._find(query.statement.name.text)
+        if target is None:
+            raise self._unknown(query.statement.name.text, query.statement.name.span)
+        if target.created_as is not None:
+            self._result(query.statement.name.text)
+        else:
+            self._insert_into_topic(query.statement, target, self._query(query))
+
+    def _unknown(self, name: str, span: TextSpan) -> TopologyError:
+        readable = [one for one, source in self._sources.items() if not source.is_under_way]
+        names = dict.fromkeys((*readable, *self._other_names))
+        close = difflib.get_close_matches(name.lower(), [one.lower() for one in names], 1)
+        nearest = next((one for one in names if close and one.lower() == close[0]), None)
+        hint = f"; did you mean {nearest!r}?" if nearest else ""
+        there = ", ".join(names) or "none"
+        return self.text.error(f"there is no stream or table {name!r}; there are {there}{hint}", span)
+
+    def _query(self, query: WrittenQuery) -> LoweredQuery:
+        """The rows of a query, once those of its sources are known."""
+        asked = query.statement.query
+        sources: dict[str, QuerySource] = {}
+        for name, span in _sources_of(asked):
+            found = self._find(name)
+            if found is None:
+                raise self._unknown(name, span)
+            sources[name] = self._read(name, found, span)
+        return lowered(asked, sources, self.text, query.meaning)
+
+    def _read(self, name: str, source: ScriptSource, span: TextSpan) -> QuerySource:
+        if source.is_under_way:
+            raise self.text.error(
+                f"{name} is made of itself here, without a topic between; expected CREATE STREAM {name} (…) of a topic, which is read again",
+                span,
+            )
+        if source.has_failed:
+            raise SkippedStatementError
+        found = source.source or self._result(name)
+        assert found is not None
+        return found
+
+    def _result(self, name: str) -> QuerySource:
+        """The stream or table that a query makes, with what others insert into it; its topic is written."""
+        target = self._find(name)
+        assert target is not None
+        assert target.created_as is not None
+        if target.has_failed:
+            raise SkippedStatementError
+        if target.source is not None:
+            return target.source
+        target.is_under_way, target.has_failed = True, True
+        created = target.created_as
+        assert isinstance(created.statement, CreateAs)
+        try:
+            found = self._query(created)
+            self._check_kind(created.statement, found)
+            if created.meaning.names_results:
+                self._check_result(created.statement, found)
+            inserted = [self._fitting(one, self._query(one), name, found.source) for one in target.inserts]
+        finally:
+            target.is_under_way = False
+        target.source = self._written(created.statement, found, inserted, target)
+        target.has_failed = False
+        return target.source
+
+    def _check_kind(self, statement: CreateAs, found: LoweredQuery) -> None:
+        is_table = isinstance(found.rows, Table)
+        if statement.kind == STREAM and is_table:
+            raise self.text.error(
+                f"the query makes a table, whose rows change, and {statement.name.text} is to be a stream; expected CREATE TABLE",
+                statement.span,
+            )
+        if statement.kind == TABLE and not is_table:
+            raise self.text.error(
+                f"the query makes a stream, and {statement.name.text} is to be a table; expected CREATE STREAM, or a query over a table, or "
+                "with GROUP BY",
+                statement.span,
+            )
+
+    def _check_result(self, statement: CreateAs, found: LoweredQuery) -> None:
+        """TopologyError for a result that ksqlDB refuses: without its key among its columns, without values, or with a name of its own."""
+        name, key = statement.name.text, found.source.key or ()
+        names = [column for column, _ in found.source.columns or ()]
+        span = statement.query.span
+        if found.unnamed_key:
+            raise self.text.error(
+                f"the key of {name} is {_listed(found.unnamed_key)}, and SELECT leaves it out; expected it among the columns, once. A copy "
+                f"beside the key is AS_VALUE({found.unnamed_key[0]})",
+                span,
+            )
+        if found.repeated_key:
+            key_name = found.repeated_key[0]
+            raise self.text.error(
+                f"{key_name} is the key of {name}, and stands in SELECT twice; expected AS_VALUE({key_name}) for a copy", span
+            )
+        if names and not [one for one in names if one not in key]:
+            raise self.text.error(
+                f"{name} would have a key alone; expected a column of values, such as AS_VALUE({names[0]}) AS V", span
+            )
+        if reserved := next((one for one in names if one in RESERVED_NAMES), None):
+            raise self.text.error(
+                f"{reserved} is a name of ksqlDB's own, and no column of a result; expected … AS another name", span
+            )
+
+    def _fitting(self, query: WrittenQuery, found: LoweredQuery, name: str, target: QuerySource) -> Stream:
+        """The stream of INSERT with the columns of what it goes to, in their order and types."""
+        span = query.statement.span
+        if not isinstance(found.rows, Stream):
+            raise self.text.error(f"INSERT INTO {name} has a query that makes a table; expected one that makes a stream", span)
+        given, wanted = dict(found.source.columns or ()), dict(target.columns or ())
+        missing = [column for column in wanted if column not in given]
+        more = [column for column in given if column not in wanted]
+        if missing or more:
+            told = [*(f"lacks {one}" for one in missing), *(f"has {one} besides" for one in more)]
+            raise self.text.error(f"INSERT INTO {name} {' and '.join(told)}; expected the columns {', '.join(wanted)}", span)
+        if found.source.key != target.key:
+            raise self.text.error(
+                f"INSERT INTO {name} has the key {_listed(found.source.key)}, and {name} has {_listed(target.key)}; expected PARTITION BY of that "
+                "key",
+                span,
+            )
+        if list(given.items()) == list(wanted.items()):
+            return found.rows
+        columns = [Column(Alias(self._cast(name, column, given[column], type, span), column)) for column, type in wanted.items()]
+        with written_at(self.text.at(span)):
+            return found.rows.select(*columns)
+
+    def _cast(self, name: str, column: str, given: str | None, wanted: str | None, span: TextSpan) -> Expression:
+        reference = column_reference(column)
+        if given == wanted or given is None or wanted is None:
+            return reference
+        own, other = (SchemaColumn(column, type).arrow.type for type in (wanted, given))
+        if not is_wider(own, other):
+            raise self.text.error(
+                f"INSERT INTO {name}: {column} is {given}, and does not become {wanted} without loss; expected a CAST", span
+            )
+        return Cast(reference, wanted)
+
+    def _written(self, statement: CreateAs, found: LoweredQuery, inserted: Sequence[Stream], target: ScriptSource) -> QuerySource:
+        """The rows, once they go to the topic of the statement's name."""
+        properties = TopicProperties.of(statement.properties, OF_RESULTS, self.text, statement.span)
+        if not created_in_ksql(target):
+            properties.check_supported()
+        target.topic = properties.topic or statement.name.text
+        target.format = self._format(statement, found, target, properties)
+        if "TIMESTAMP" in properties.values and target.format.times is None:
+            raise properties.error(
+                "TIMESTAMP",
+                "TIMESTAMP of a result is for values in a format of the ksql dialect; the records of others have the time of what they come of",
+            )
+        rows = found.rows
+        with self._at(statement.name.span if statement.name.span.end else statement.span):
+            if inserted:
+                assert isinstance(rows, Stream)
+                rows = rows.merge(*inserted)
+            self._add_topic(statement, found, target, properties)
+            sink: Stream | Table = rows
+            if found.is_final:
+                assert isinstance(rows, Table)
+                sink = rows.emit("final")
+            sink.to(target.topic, partitions=properties.partitions, **target.format.sink_arguments)
+        if found.is_final:
+            return final_table(found, self.text, statement.span).source
+        return replace(found.source, rows=rows)
+
+    def _format(self, statement: CreateAs, found: LoweredQuery, target: ScriptSource, properties: TopicProperties) -> TopicFormat:
+        """The format of a result; in the ksql dialect it has that of the first source where the statement says nothing."""
+        key = found.source.key or ()
+        if not created_in_ksql(target):
+            return topic_format(properties, self.settings.registry, len(key))
+        first = next(_sources_of(statement.query), None)
+        source = None if first is None else self._find(first[0])
+        inherited = {} if source is None else source.format.words
+        window = self._window(found, source) if WINDOW_START in key else None
+        return KsqlFormat(properties, self.settings.registry, key, found.source.columns or (), window, inherited).found()
+
+    @staticmethod
+    def _window(found: LoweredQuery, first: ScriptSource | None) -> str | None:
+        """The windows behind the keys of a result: those that it makes, or those of what it reads."""
+        own = window_text(found.source.rows.node.traits.window)
+        return own or (None if first is None else (first.format.settings or {}).get("key.window"))
+
+    def _at(self, span: TextSpan) -> Any:
+        return written_at(self.text.at(span))
+
+    def _add_topic(self, statement: CreateAs, found: LoweredQuery, target: ScriptSource, properties: TopicProperties) -> None:
+        """The topic with its settings, if the statement has any; a start creates others by itself."""
+        assert self._topology is not None
+        config = properties.config
+        if not config:
+            return
+        columns = found.source.columns or ()
+        if not target.format.can_be_declared or any(type is None for _, type in columns):
+            raise properties.error(
+                "RETENTION_MS" if "RETENTION_MS" in properties.values else "CLEANUP_POLICY",
+                "settings of a topic whose schema is made when it starts cannot be given here; expected them by `streamkit topics create`",
+            )
+        policy = "compact" if statement.kind == TABLE and not found.is_final else "delete"
+        settings: Mapping[str, Any] = {"cleanup.policy": policy, "retention.ms": "-1", **config}
+        schema = Schema(tuple(SchemaColumn(name, without_times(str(type))) for name, type in columns))
+        options: dict[str, Any] = {"partitions": properties.partitions, "config": settings}
+        if target.format.value is None:
+            self._topology.add_topic(target.topic, schema, found.source.key, **options)
+            return
+        ddl = format_schema(target.format, schema, found.source.key or ())
+        self._topology.add_topic(
+            target.topic,
+            format=target.format.value,
+            format_schema=target.format.schema or ddl,
+            format_settings=target.format.settings,
+            **options,
+        )
+
+    def _insert_into_topic(self, statement: InsertQuery, target: ScriptSource, found: LoweredQuery) -> None:
+        """Rows of a query go to the topic of a stream that was declared, beside whatever else goes there."""
+        if target.has_failed:
+            raise SkippedStatementError
+        name = statement.name.text
+        if target.kind == TABLE:
+            raise self.text.error(
+                f"{name} is a table, and its rows come of its topic alone; expected INSERT INTO a stream", statement.span
+            )
+        assert target.source is not None
+        written = WrittenQuery(statement, self.settings.meaning)
+        rows = self._fitting(written, found, name, target.source)
+        with self._at(statement.name.span if statement.name.span.end else statement.span):
+            rows.to(target.topic, **target.format.sink_arguments)
+
+
+def created_in_ksql(source: ScriptSource) -> bool:
+    """Whether a query of the ksql dialect makes a stream or table."""
+    return source.created_as is not None and source.created_as.meaning.names_results
+
+
+def lowered_script(statements: Sequence[Statement], text: ScriptText, name: str) -> tuple[Topology, list[SqlFault]]:
+    """The topology of statements that were read, and the faults of all of them."""
+    lowering = ScriptLowering(text, name)
+    try:
+        found = lowering.topology(statements)
+    except TopologyError:
+        raise
+    except StreamKitError as error:
+        raise TopologyError(str(error)) from None
+    return found, lowering.faults
+
+
+def _sources_of(query: Query) -> Iterator[tuple[str, TextSpan]]:
+    """The names of all streams and tables that a query reads."""
+    items: list[FromItem] = [] if query.source is None else [query.source]
+    for item in (*items, *(join.right for join in query.joins)):
+        if isinstance(item, SourceName):
+            yield item.name.text, item.name.span
+        else:
+            yield from _sources_of(item.query)
+
+
+def _listed(key: Sequence[str] | None) -> str:
+    return ", ".join(key or ()) or "no columns"

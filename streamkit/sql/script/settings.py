@@ -1,0 +1,125 @@
+"""SET: what a script says of its whole application."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field, replace
+
+from streamkit.errors import TopologyError
+from streamkit.plan.on_error import FAIL, SKIP, OnError, dead_letter
+from streamkit.sql.ksql.expressions import KsqlMeaning
+from streamkit.sql.lowering.ksql_meaning import KSQL, KsqlDialect
+from streamkit.sql.lowering.meaning import SPARK, Meaning
+from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.tree.statements import Set
+from streamkit.time_zone import ZoneError, canonical_zone
+
+DIALECT, APPLICATION = "streamkit.sql.dialect", "streamkit.application"
+TIME_ZONE, ON_ERROR = "streamkit.time.zone", "streamkit.on.error"
+ENGINE = "streamkit.engine"  # of a session
+REGISTRY, OFFSET_RESET = "schema.registry.url", "auto.offset.reset"
+NESTED_ERROR = "ksql.nested.error.set.null"
+LIST_LIMIT, SET_LIMIT = "ksql.functions.collect_list.limit", "ksql.functions.collect_set.limit"
+SETTINGS = {
+    DIALECT: "how expressions are written and meant: spark or ksql",
+    APPLICATION: "the name of the application; the file's name without .sql unless set",
+    TIME_ZONE: "the time zone of functions that depend on one, such as Europe/Berlin; UTC unless set",
+    ON_ERROR: "what becomes of a record that makes a step fail: fail, skip, or dead_letter and the name of a topic",
+    REGISTRY: "where the schema registry is that formats such as AVRO ask",
+    OFFSET_RESET: "where streams begin: earliest",
+    NESTED_ERROR: "in the ksql dialect: whether of ARRAY, MAP and STRUCT only what fails inside is null; true unless set",
+    LIST_LIMIT: "in the ksql dialect: how many values COLLECT_LIST keeps",
+    SET_LIMIT: "in the ksql dialect: how many values COLLECT_SET keeps",
+}
+MEANINGS: dict[str, Meaning] = {SPARK.name: SPARK, KSQL.name: KSQL}
+
+
+@dataclass(frozen=True)
+class ScriptSettings:
+    """The settings so far; `name` is None until the script says it."""
+
+    meaning: Meaning = SPARK
+    name: str | None = None
+    time_zone: str = "UTC"
+    on_error: OnError = FAIL
+    registry: str | None = None
+    ksql: KsqlMeaning = field(default_factory=KsqlMeaning)
+    changed: frozenset[str] = field(default=frozenset())
+
+    @property
+    def what_fails(self) -> OnError:
+        """What becomes of a record that makes a step fail: in the ksql dialect it is left out, unless a setting says more."""
+        return SKIP if self.meaning.names_results and self.on_error == FAIL else self.on_error
+
+    def with_set(self, statement: Set, text: ScriptText) -> ScriptSettings:
+        """The settings behind SET or UNSET; TopologyError for one that there is not, with the nearest."""
+        name, value = statement.name.lower(), statement.value
+        if name not in SETTINGS:
+            close = difflib.get_close_matches(name, SETTINGS, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise text.error(f"there is no setting {statement.name!r}; there are {', '.join(SETTINGS)}{hint}", statement.span)
+        default = ScriptSettings()
+        match name:
+            case "streamkit.sql.dialect":
+                return replace(self, meaning=default.meaning if value is None else self._meaning(value, statement, text))
+            case "streamkit.application":
+                return replace(self, name=value)
+            case "streamkit.time.zone":
+                return replace(self, time_zone=default.time_zone if value is None else self._zone(value, statement, text))
+            case "streamkit.on.error":
+                return replace(self, on_error=FAIL if value is None else self._on_error(value, statement, text))
+            case "schema.registry.url":
+                return replace(self, registry=value)
+        if name in (NESTED_ERROR, LIST_LIMIT, SET_LIMIT):
+            return self._with_ksql(name, value, statement, text)
+        if value not in (None, "earliest"):
+            raise text.error(
+                f"auto.offset.reset is {value!r}; an application reads its topics from their beginning when it starts first; expected "
+                "'earliest'",
+                statement.span,
+            )
+        return self
+
+    def _meaning(self, value: str, statement: Set, text: ScriptText) -> Meaning:
+        found = MEANINGS.get(value.lower())
+        if found is None:
+            raise text.error(f"there is no dialect {value!r} here; there are {', '.join(MEANINGS)}", statement.span)
+        return replace(found, expressions=self.ksql) if isinstance(found, KsqlDialect) else found
+
+    def _with_ksql(self, name: str, value: str | None, statement: Set, text: ScriptText) -> ScriptSettings:
+        """The settings with another one of ksqlDB's expressions."""
+        default = KsqlMeaning()
+        if name == NESTED_ERROR:
+            if value not in (None, "true", "false"):
+                raise text.error(f"{name} is {value!r}; expected true or false", statement.span)
+            ksql = replace(self.ksql, is_nested_failure_null=value != "false")
+        elif value is not None and not re.fullmatch(r"[1-9]\d{0,8}", value):
+            raise text.error(f"{name} is {value!r}; expected a whole number from 1 on", statement.span)
+        elif name == LIST_LIMIT:
+            ksql = replace(self.ksql, collect_list_limit=default.collect_list_limit if value is None else int(value))
+        else:
+            ksql = replace(self.ksql, collect_set_limit=default.collect_set_limit if value is None else int(value))
+        meaning = replace(self.meaning, expressions=ksql) if isinstance(self.meaning, KsqlDialect) else self.meaning
+        return replace(self, ksql=ksql, meaning=meaning)
+
+    def _zone(self, value: str, statement: Set, text: ScriptText) -> str:
+        try:
+            canonical_zone(value)
+        except ZoneError as error:
+            raise text.error(f"{TIME_ZONE} is {value!r}: {error}", statement.span) from None
+        return value
+
+    def _on_error(self, value: str, statement: Set, text: ScriptText) -> OnError:
+        words = value.split()
+        if value in (FAIL, SKIP):
+            return value
+        try:
+            if len(words) == 2 and words[0] == "dead_letter":
+                return dead_letter(words[1])
+        except TopologyError as error:
+            raise text.error(error.message, statement.span) from None
+        raise text.error(
+            f"{ON_ERROR} is {value!r}; expected 'fail', 'skip', or 'dead_letter' and the name of a topic, as in 'dead_letter broken'",
+            statement.span,
+        )

@@ -1,0 +1,216 @@
+"""How the bytes of a topic are read and written, as WITH says it, or as a result has it of what it comes of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamkit.errors import SchemaError
+from streamkit.expressions.ksql.signature import ksql_type, without_times
+from streamkit.formats.codec import schema_made_of
+from streamkit.names import WINDOW_END, WINDOW_START
+from streamkit.plan.window_kinds.hopping import TimeWindow
+from streamkit.plan.window_kinds.session import SessionWindow
+from streamkit.plan.windows import WindowKind
+from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.script.properties import KSQL_FORMATS, NATIVE, NONE, WITH_REGISTRY, TopicProperties
+
+KAFKA, JSON, DELIMITED = "KAFKA", "JSON", "DELIMITED"
+KAFKA_TYPES = ("int", "bigint", "double", "string", "binary")
+WITH_SCHEMA = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR")
+INHERITED = ("VALUE_FORMAT", "KEY_FORMAT", "VALUE_DELIMITER", "KEY_DELIMITER")
+_BOUNDS = (WINDOW_START, WINDOW_END)
+Columns = Sequence[tuple[str, "str | None"]]
+
+
+@dataclass(frozen=True)
+class TopicFormat:
+    """
+    How the bytes of a topic are read and written; no value format is columns.
+
+    `words` are the properties that say so in ksqlDB, which results have of what they come of. Records are written under the `times` of a
+    column, whose texts have a pattern.
+    """
+
+    value: str | None = None
+    key: str | None = None
+    schema: str | None = None
+    settings: Mapping[str, Any] | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+    times: tuple[str, str | None] | None = None
+
+    @property
+    def sink_arguments(self) -> dict[str, Any]:
+        """The arguments of verbs that write such topics."""
+        if self.times is None or self.value is None:
+            return self.arguments
+        return {**self.arguments, "timestamp": self.times[0], "timestamp_format": self.times[1]}
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of verbs that read and write such topics."""
+        if self.value is None:
+            return {}
+        found = {
+            "value_format": self.value,
+            "value_schema": self.schema,
+            "format_settings": self.settings,
+            "key_format": self.key,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def can_be_declared(self) -> bool:
+        """Whether a topic of this format can be made before anything is written: under Avro and Protobuf values need a schema."""
+        if self.value in ("avro", "protobuf") or "schema.registry.url" in (self.settings or {}):
+            return self.schema is not None and "schema.registry.url" not in (self.settings or {})
+        return True
+
+
+def topic_format(properties: TopicProperties, registry: str | None, key_columns: int) -> TopicFormat:
+    """The format of a topic, as WITH says it; keys of several columns are JSON unless it says more."""
+    value = properties.value_format
+    settings: dict[str, Any] = {}
+    if value is not None and registry is not None and properties.uses_registry:
+        settings["schema.registry.url"] = registry
+    if (delimiter := properties.delimiter) is not None:
+        settings["delimiter"] = delimiter
+    key = properties.key_format or ("json" if value is not None and key_columns > 1 else None)
+    return TopicFormat(value, key, properties.value_schema, settings or None)
+
+
+@dataclass(frozen=True)
+class KsqlFormat:
+    """
+    The format of a topic as ksqlDB has it: what WITH does not say is as `inherited` says, and keys are KAFKA.
+
+    `key` and `columns` are those of the topic, with their types; the bounds of a `window`, as `window_text` has it, are behind keys.
+    """
+
+    properties: TopicProperties
+    registry: str | None
+    key: tuple[str, ...]
+    columns: Columns
+    window: str | None = None
+    inherited: Mapping[str, str] = field(default_factory=dict)
+
+    def found(self) -> TopicFormat:
+        """The format; TopologyError for one that cannot hold the columns."""
+        value = self.properties.ksql_format("VALUE_FORMAT") or self.inherited.get("VALUE_FORMAT", NATIVE)
+        key = self.properties.ksql_format("KEY_FORMAT") or self.inherited.get("KEY_FORMAT", KAFKA)
+        key = KAFKA if key == NONE and self._keys else key
+        words = {"VALUE_FORMAT": value, "KEY_FORMAT": key if self._keys or self.properties.says_key_format else NONE}
+        if value == NATIVE:
+            return TopicFormat(words=words)
+        self._check("VALUE_FORMAT", value, self._values)
+        self._check("KEY_FORMAT", key, self._keys)
+        settings, delimiters = self._settings(value, key)
+        has_registry = self.registry is not None and value in WITH_REGISTRY
+        if has_registry:
+            settings["schema.registry.url"] = str(self.registry)
+        return TopicFormat(
+            "json" if has_registry and value == "JSON_SR" else KSQL_FORMATS[value],
+            KSQL_FORMATS[key],
+            self.properties.value_schema or self._schema(value),
+            settings or None,
+            {**words, **delimiters, **({} if self.window is None else window_words(self.window))},
+            self._times,
+        )
+
+    def _schema(self, value: str) -> str | None:
+        """The schema of values in a format that has one; those of Protobuf cannot tell null from nothing, unless WITH says so."""
+        if value not in WITH_SCHEMA:
+            return None
+        columns = Schema(tuple(SchemaColumn(name, type) for name, type in self._values))
+        try:
+            found = schema_made_of(str(KSQL_FORMATS[value]), columns)
+        except SchemaError as error:
+            raise self.properties.error("VALUE_FORMAT", str(error)) from None
+        tells_null = self.properties.words("VALUE_PROTOBUF_NULLABLE_REPRESENTATION") is not None
+        return found if found is None or not value.startswith("PROTOBUF") or tells_null else found.replace(" optional ", " ")
+
+    @property
+    def _keys(self) -> list[tuple[str, str]]:
+        types = dict(self.columns)
+        return [(name, without_times(types.get(name) or "string")) for name in self.key if name not in _BOUNDS]
+
+    @property
+    def _values(self) -> list[tuple[str, str]]:
+        return [(name, without_times(type or "string")) for name, type in self.columns if name not in self.key]
+
+    @property
+    def _times(self) -> tuple[str, str | None] | None:
+        """The column of the time under which records are written, and the pattern of its texts; TopologyError if it cannot say one."""
+        name, pattern = self.properties.words("TIMESTAMP"), self.properties.words("TIMESTAMP_FORMAT")
+        if name is None:
+            return None
+        types = dict(self.columns)
+        name = next((one for one in (name, name.upper()) if one in types), name)
+        if name not in types:
+            raise self.properties.error("TIMESTAMP", f"there is no column {name!r}; the columns are {', '.join(types)}")
+        expected = ("string",) if pattern is not None else ("bigint", "timestamp")
+        if types[name] not in expected:
+            raise self.properties.error(
+                "TIMESTAMP",
+                f"{name} is {ksql_type(str(types[name]))}; expected BIGINT or TIMESTAMP, or VARCHAR with TIMESTAMP_FORMAT",
+            )
+        return name, pattern
+
+    def _settings(self, value: str, key: str) -> tuple[dict[str, str], dict[str, str]]:
+        """The settings of the format, and the delimiters among them, as WITH has them."""
+        settings: dict[str, str] = {}
+        delimiters: dict[str, str] = {}
+        for name, format, setting in (("VALUE_DELIMITER", value, "delimiter"), ("KEY_DELIMITER", key, "key.delimiter")):
+            given = self.properties.words(name) or (self.inherited.get(name) if format == DELIMITED else None)
+            if given is not None:
+                if format != DELIMITED:
+                    raise self.properties.error(
+                        name, f"{name} is for {name.partition('_')[0]}_FORMAT = 'DELIMITED'; found {format}"
+                    )
+                settings[setting] = self.properties.delimiter_of(name, given)
+                delimiters[name] = given
+        if self.properties.is_unwrapped(value, len(self._values)):
+            settings["unwrapped"] = "true"
+        if self._keys:
+            settings["key.format"] = str(KSQL_FORMATS[key])
+            settings["key.schema"] = Schema(tuple(SchemaColumn(name, type) for name, type in (*self._keys, *self._bounds))).ddl()
+            if key == JSON and len(self._keys) == 1:
+                settings["key.unwrapped"] = "true"
+            if self.window is not None:
+                settings["key.window"] = self.window
+        return settings, delimiters
+
+    @property
+    def _bounds(self) -> list[tuple[str, str]]:
+        return [] if self.window is None else [(name, "timestamp") for name in _BOUNDS]
+
+    def _check(self, name: str, format: str, columns: Sequence[tuple[str, str]]) -> None:
+        if format == NONE and name == "VALUE_FORMAT":
+            raise self.properties.error(name, "NONE is a format of keys; expected another one of values")
+        if format == KAFKA and len(columns) > 1:
+            raise self.properties.error(name, f"KAFKA holds one column, and these are {', '.join(name for name, _ in columns)}")
+        for column, type in columns:
+            if format == KAFKA and type not in KAFKA_TYPES:
+                raise self.properties.error(name, f"KAFKA holds INT, BIGINT, DOUBLE, STRING and BYTES; {column} is {type}")
+            if format == DELIMITED and ("<" in type):
+                raise self.properties.error(name, f"DELIMITED holds no nested values; {column} is {type}")
+
+
+def window_words(window: str) -> dict[str, str]:
+    """The properties that say which windows are behind keys."""
+    return (
+        {"WINDOW_TYPE": "SESSION"}
+        if window == "session"
+        else {"WINDOW_TYPE": "TUMBLING", "WINDOW_SIZE": f"{window} MILLISECONDS"}
+    )
+
+
+def window_text(window: WindowKind | None) -> str | None:
+    """How formats of keys say such windows: their length in milliseconds, or session."""
+    if window is None:
+        return None
+    if isinstance(window, SessionWindow):
+        return "session"
+    assert isinstance(window, TimeWindow), "windows of keys have a length, or are sessions"
+    return str(window.size_ms)

@@ -1,0 +1,308 @@
+"""SQL over a log: statements, queries that are run once, and queries that go on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Any, Literal, final
+
+import pyarrow as pa
+
+from streamkit.dsl.topology import Topology
+from streamkit.errors import ConfigError, TopologyError
+from streamkit.functions.python import UserDefinedFunction
+from streamkit.log.log import Log
+from streamkit.plan.location import IN_PYTHON, user_location
+from streamkit.sql.execution.appending import appended
+from streamkit.sql.execution.asserting import NOT_HERE, asserted
+from streamkit.sql.execution.definitions import Definitions
+from streamkit.sql.execution.explaining import explanation
+from streamkit.sql.execution.inserting import insert_rows
+from streamkit.sql.execution.printing import printed, printed_topic
+from streamkit.sql.execution.pushing import pushed_rows
+from streamkit.sql.execution.queries import topology_of_query
+from streamkit.sql.execution.registered_functions import registered_function, with_functions
+from streamkit.sql.execution.result import StatementResult
+from streamkit.sql.execution.script_execution import ScriptExecution
+from streamkit.sql.execution.script_files import ScriptFiles
+from streamkit.sql.execution.script_state import Awaiting, ScriptState
+from streamkit.sql.execution.selecting import planned_query
+from streamkit.sql.execution.session_settings import SessionSettings
+from streamkit.sql.execution.showing import described, queries_table, shown, table_of
+from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.pull.matching import Matching
+from streamkit.sql.pull.reading import PullReader
+from streamkit.sql.push.subscription import PushQuery
+from streamkit.sql.reader.script import check_text, read_script
+from streamkit.sql.running.catching_up import wait_for_queries
+from streamkit.sql.running.runner import QueryRunner
+from streamkit.sql.tree.span import Name
+from streamkit.sql.tree.statements import AssertSchema, AssertTopic, Describe, Explain, Print, SelectStatement, Show, Statement
+from streamkit.state.moment import milliseconds
+
+
+@final
+class SqlSession:
+    """
+    SQL over a log; use it in a `with` block, or close it.
+
+    With an `engine` it also runs the persistent queries of the log, in this process or on Spark, from now on until it is closed; without
+    one it stores queries, for a runner such as `streamkit sql serve`. `settings` are those of SET, by their names. With `runs_scripts=False`
+    RUN SCRIPT is refused, because it reads any file that the process may read. A session may be used by any number of threads.
+
+        with sk.SqlSession(log) as sql:
+            sql.execute("CREATE TABLE totals AS SELECT user, count(*) AS clicks FROM clicks GROUP BY user")
+            sql.query("SELECT * FROM totals WHERE user = 'ann'")
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        engine: Literal["local", "spark"] | None = None,
+        settings: Mapping[str, str] | None = None,
+        *,
+        runs_scripts: bool = True,
+    ) -> None:
+        self.log = log
+        self.engine = engine
+        self.settings = SessionSettings.of(settings or {})
+        self.runs_scripts = runs_scripts
+        self._functions: dict[str, UserDefinedFunction] = {}
+        self._reader = PullReader(log)
+        self._matching = Matching()
+        self._lock = threading.RLock()
+        self._subscriptions: set[PushQuery] = set()
+        self._is_closed = False
+        self._runner = None if engine is None else QueryRunner(log, engine, functions=self._functions)
+
+    def __repr__(self) -> str:
+        return f"SqlSession({self.log!r}, engine={self.engine!r})"
+
+    def __enter__(self) -> SqlSession:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the subscriptions and the runs of queries, and give back files and memory; a second call does nothing."""
+        self._is_closed = True
+        for subscription in list(self._subscriptions):
+            subscription.close()
+        if self._runner is not None:
+            self._runner.close()
+        with self._lock:
+            self._reader.close()
+            self._matching.close()
+
+    def execute(self, text: str) -> list[StatementResult]:
+        """
+        Execute the statements of a text, one after the other; returns what each gave.
+
+        All are checked before anything is written: SqlError has all faults, with their places. Statements that change something and stand
+        together are one transaction, with the topics that they create and the rows that they insert.
+        """
+        with self._lock:
+            self._check_open()
+            execution = self._execution(ScriptText(text, called_at=user_location()))
+            results = list(execution.results())
+            self.settings = execution.settings
+            return results
+
+    def results(self, text: str, file: str = IN_PYTHON) -> Iterator[StatementResult]:
+        """
+        What each statement of a text gives, as soon as it is done; `execute` gives all at the end.
+
+        All statements are checked before the first is done. `file` is the name of the text's file, for messages and for RUN SCRIPT.
+        """
+        with self._lock:
+            self._check_open()
+            execution = self._execution(ScriptText(text, file))
+        results = execution.results()
+        while True:
+            with self._lock:
+                self._check_open()
+                result = next(results, None)
+                self.settings = execution.settings
+            if result is None:
+                return
+            yield result
+
+    def insert(self, name: str, rows: pa.Table) -> int:
+        """
+        Insert rows into a stream or table, all or none; returns how many. They are durable when it returns.
+
+        The table's columns are some of its columns, of their types, and `_timestamp` if the rows have times. ConfigError says what does not fit.
+        """
+        with self._lock:
+            state = self._state(ScriptText(""))
+            try:
+                insert_rows(state, name, rows)
+            except TopologyError as error:
+                raise ConfigError(error.message) from None
+            with appended(self.log, state) as inserted:
+                inserted.send()
+        return int(rows.num_rows)
+
+    def query(self, text: str, as_of: str | int | dt.datetime | None = None) -> pa.Table:
+        """
+        The rows of a SELECT that is run once; all that it reads is of one moment.
+
+        With `as_of`, a time, stores are read as of the epoch that was the newest then, and topics up to that event time; AS OF in the text
+        says the same. TopologyError at the place of what is wrong; EvaluationError for a row that makes an expression fail.
+        """
+        statement, state = self._one(text, SelectStatement, "a SELECT that is run once")
+        moment = None if as_of is None else milliseconds(as_of)
+        planned = planned_query(state, statement.query, self._reader, self._matching, moment)
+        with self._lock:
+            return planned.table()
+
+    def subscribe(self, text: str) -> PushQuery:
+        """
+        The rows of a SELECT with EMIT as they come, as Arrow batches, until it is closed.
+
+        Streams are read from their ends on, or as the setting `auto.offset.reset` says, tables with the rows that they have.
+        """
+        statement, state = self._one(text, SelectStatement, "a SELECT with EMIT CHANGES or EMIT FINAL")
+        if not statement.query.emit:
+            raise state.error("this query is run once, by query(); expected EMIT CHANGES behind one that goes on", statement.span)
+        return self._subscription(state, statement)
+
+    def register(self, name: str, function: Callable[..., Any] | UserDefinedFunction, type: str | None = None) -> None:
+        """
+        Let statements of this session call a function in Python by a name.
+
+        It is a function of values, whose results have the type, or what `F.udf`, `F.pandas_udf` or `F.arrow_udf` gave. One that gives an array
+        gives rows by EXPLODE. Its rules are those of `F.udf`. Other processes do not know it: a persistent query with it is run by this session,
+        or by `sk.run(sql.topology(id))`. ConfigError for a name that StreamKit has itself.
+
+            sql.register("shout", lambda text: text.upper() + "!", "string")
+        """
+        found = registered_function(name, function, type)
+        with self._lock:
+            self._check_open()
+            self._functions[name.lower()] = found
+
+    def explain(self, text: str) -> str:
+        """How a statement would be done, and nothing of it done: how rows are found, or the topology; of a query's id that of the query."""
+        check_text(text)
+        called_at = user_location()
+        script = ScriptText(text, called_at=called_at)
+        if self._definitions().query(text.strip()) is not None:
+            statement = Explain(Name(text.strip()))
+        else:
+            statements = read_script(text, self.settings.script.meaning.name, self.settings.variables, called_at=called_at)
+            if len(statements) != 1:
+                raise ConfigError(f"found {len(statements)} statements; expected the one to explain")
+            statement = Explain(with_functions(statements[0], self._functions, script), span=statements[0].span)
+        return "\n".join(explanation(self._state(script), statement, self._reader, self._matching)())
+
+    def sources(self) -> pa.Table:
+        """The streams and tables that were declared, a row each."""
+        found = self._definitions().sources.values()
+        rows = [
+            (one.name, one.kind, one.topic, ", ".join(one.key), ", ".join(f"{each['name']} {each['type']}" for each in one.columns), one.query or "")
+            for one in found
+        ]  # fmt: skip
+        return table_of(("name", "kind", "topic", "key", "columns", "filled by"), rows)
+
+    def source_names(self) -> list[str]:
+        """The names that a query may read: streams and tables that were declared, and then topics."""
+        return list(self._definitions().names())
+
+    def columns_of(self, name: str) -> list[str]:
+        """The columns of a stream, table or topic, as it declares them; none if there is none of that name."""
+        found = self._definitions().source(name)
+        return [] if found is None else [str(one["name"]) for one in found.columns]
+
+    def queries(self) -> pa.Table:
+        """The persistent queries, a row each: their states, what they read and fill, and what ended the last run of one that has failed."""
+        return queries_table(self._state(ScriptText("")))
+
+    def catch_up(self, timeout: float | None = None) -> bool:
+        """
+        Wait until the persistent queries have read all that was in their topics; returns whether they have, within so many seconds.
+
+        It waits for queries that are to run, whoever runs them: one that is paused, or has failed, is not waited for. A window that is still
+        open then has given no final result.
+        """
+        self._check_open()
+        return wait_for_queries(self.log, timeout)
+
+    def topology(self, query_id: str) -> Topology:
+        """The topology of a persistent query, as any other; ConfigError, which lists them, if there is none of that id."""
+        definitions = self._definitions()
+        query = definitions.query(query_id)
+        if query is None:
+            raise ConfigError(f"there is no query {query_id!r}; there are {', '.join(definitions.queries) or 'none'}")
+        return topology_of_query(definitions, query)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ConfigError(f"{self!r} is closed; make another one")
+
+    def _definitions(self) -> Definitions:
+        self._check_open()
+        return Definitions.of(self.log, self.log.catalog.sql.objects(), self._functions)
+
+    def _state(self, text: ScriptText) -> ScriptState:
+        return ScriptState(self.log, text, self._definitions(), self.settings)
+
+    def _execution(self, text: ScriptText) -> ScriptExecution:
+        settings = self.settings
+        statements = read_script(text.text, settings.script.meaning.name, settings.variables, text.file, text.called_at)
+        placed = list(ScriptFiles(settings, self.runs_scripts).with_files(text, statements))
+        return ScriptExecution(self.log, placed, settings, self._reading, self._functions)
+
+    def _one(self, text: str, kind: type[SelectStatement], what: str) -> tuple[SelectStatement, ScriptState]:
+        """The only statement of a text."""
+        called_at = user_location()
+        statements = read_script(text, self.settings.script.meaning.name, self.settings.variables, called_at=called_at)
+        script = ScriptText(text, called_at=called_at)
+        if len(statements) != 1:
+            raise ConfigError(f"found {len(statements)} statements; expected {what}; execute() takes any others")
+        statement = statements[0]
+        if not isinstance(statement, kind):
+            begin = " ".join(text.split()[:2])
+            raise ConfigError(f"found a statement that begins with {begin}; expected {what}; execute() takes any others")
+        return with_functions(statement, self._functions, script), self._state(script)
+
+    def _reading(self, state: ScriptState, statement: Statement) -> Awaiting:
+        """What runs a statement that changes nothing, once it is checked."""
+        text = state.written(statement)
+        match statement:
+            case SelectStatement(query) if query.emit:
+                pushing = partial(self._subscription, state, statement)
+                return Awaiting(lambda: StatementResult(text, subscription=pushing()))
+            case SelectStatement(query):
+                planned = planned_query(state, query, self._reader, self._matching)
+                return Awaiting(lambda: StatementResult(text, table=planned.table()))
+            case Show():
+                return Awaiting(lambda: StatementResult(text, table=shown(self._fresh(state), statement)))
+            case Describe():
+                table = described(state, statement)
+                return Awaiting(lambda: StatementResult(text, table=table))
+            case Explain():
+                lines = explanation(state, statement, self._reader, self._matching)
+                return Awaiting(lambda: StatementResult(text, table=table_of(("plan",), [(line,) for line in lines()])))
+            case Print():
+                printed_topic(state, statement)  # a name that is wrong is a fault of the text
+                return Awaiting(lambda: StatementResult(text, subscription=self._kept(printed(self._fresh(state), statement))))
+            case AssertTopic() | AssertSchema():
+                return Awaiting(lambda: StatementResult(text, asserted(self._fresh(state), statement)))
+        raise state.error(NOT_HERE[type(statement)], statement.span)
+
+    def _fresh(self, state: ScriptState) -> ScriptState:
+        """The state as the catalog has it now, once what was before is written."""
+        return ScriptState(state.log, state.text, self._definitions(), state.settings)
+
+    def _subscription(self, state: ScriptState, statement: SelectStatement) -> PushQuery:
+        rows = pushed_rows(self._fresh(state), statement.query)
+        return self._kept(PushQuery(rows, statement.query.limit, self._subscriptions.discard))
+
+    def _kept(self, subscription: PushQuery) -> PushQuery:
+        self._subscriptions.add(subscription)
+        return subscription

@@ -1,0 +1,126 @@
+"""INSERT VALUES, queries that are run once or go on, and DESCRIBE, in the ksql dialect."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from decimal import Decimal
+
+import pytest
+
+import streamkit as sk
+from streamkit.errors import StreamKitError, TopologyError
+
+STATEMENTS = """
+CREATE STREAM S (K STRING KEY, V INT, D DECIMAL(4, 2), T TIME, DAY DATE, AT TIMESTAMP, A ARRAY<STRUCT<X INT>>, B BYTES)
+    WITH (KAFKA_TOPIC = 's', PARTITIONS = 1, VALUE_FORMAT = 'JSON');
+CREATE TABLE T (ID INT PRIMARY KEY, V INT) WITH (KAFKA_TOPIC = 't', PARTITIONS = 1, VALUE_FORMAT = 'DELIMITED');
+CREATE TABLE C AS SELECT K, COUNT(*) AS N FROM S GROUP BY K;
+CREATE TABLE W AS SELECT K, COUNT(*) AS N FROM S WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY K;
+"""
+ROWS = """
+INSERT INTO S (ROWTIME, K, V, D, T, DAY, AT, A, B)
+    VALUES (1500, 'a', 1, 1.5, '10:00:00', '2020-01-02', '2020-01-02T03:04:05', ARRAY[STRUCT(X := 3)], 'AQI=');
+INSERT INTO S (ROWTIME, K, V) VALUES (1600, 'a', 1 + 1);
+INSERT INTO S (ROWTIME, K) VALUES (2500, 'b');
+INSERT INTO T VALUES (1, 10);
+INSERT INTO T VALUES (2, NULL);
+"""
+
+
+@pytest.fixture
+def session() -> Iterator[sk.SqlSession]:
+    """A session in the ksql dialect, whose queries have run."""
+    log = sk.open_log(":memory:")
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql", "auto.offset.reset": "earliest"}) as sql:
+        sql.execute(STATEMENTS)
+        sql.execute(ROWS)
+        for query in sql.queries()["query"].to_pylist():
+            sk.run(sql.topology(query), log=log, engine="local", trigger="available_now").wait()
+        yield sql
+
+
+def test_values_become_what_their_columns_are(session: sk.SqlSession) -> None:
+    """Texts are times, dates and bytes where columns are, and numbers widen; the others are null."""
+    found = session.query("SELECT * FROM S WHERE V = 1").to_pylist()
+    assert found == [
+        {
+            "K": "a",
+            "V": 1,
+            "D": Decimal("1.50"),
+            "T": 36_000_000,
+            "DAY": dt.date(2020, 1, 2),
+            "AT": dt.datetime(2020, 1, 2, 3, 4, 5, tzinfo=dt.timezone.utc),
+            "A": [{"X": 3}],
+            "B": b"\x01\x02",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("(K, V) VALUES ('a', 'x')", "V is INTEGER, and the value STRING"),
+        ("(K, V) VALUES ('a', 3000000000)", "V is INTEGER, and the value BIGINT"),
+        ("(K, T) VALUES ('a', 'noon')", "T: it is not TIME"),
+        ("(K, NONE) VALUES ('a', 1)", "S has no column 'NONE'"),
+        ("(ROWOFFSET, K) VALUES (1, 'a')", "ROWOFFSET"),
+    ],
+)
+def test_values_that_do_not_fit(session: sk.SqlSession, values: str, message: str) -> None:
+    """A value that its column cannot hold is refused, and nothing is written."""
+    with pytest.raises(StreamKitError, match=message):
+        session.execute(f"INSERT INTO S {values};")
+    assert session.query("SELECT COUNT(*) AS N FROM S").to_pylist() == [{"N": 3}]
+
+
+def test_a_row_is_looked_up_by_its_key(session: sk.SqlSession) -> None:
+    """An equality with a key is a look-up, in ksqlDB's comparisons too."""
+    assert session.query("SELECT * FROM C WHERE K = 'a'").to_pylist() == [{"K": "a", "N": 2}]
+    assert "look-up of 1 key" in session.explain("SELECT * FROM C WHERE K = 'a'")
+    assert session.query("SELECT * FROM T WHERE ID IN (1, 2)").to_pylist() == [{"ID": 1, "V": 10}, {"ID": 2, "V": None}]
+
+
+def test_windows_of_a_query_that_is_run_once(session: sk.SqlSession) -> None:
+    """The bounds are milliseconds, texts beside them are times, and * gives them."""
+    assert session.query("SELECT * FROM W WHERE K = 'a'").to_pylist() == [
+        {"K": "a", "WINDOWSTART": 1000, "WINDOWEND": 2000, "N": 2}
+    ]
+    found = session.query("SELECT K, WINDOWEND AS E FROM W WHERE WINDOWSTART >= '1970-01-01T00:00:02'")
+    assert found.to_pylist() == [{"K": "b", "E": 3000}]
+
+
+def test_results_of_a_query_that_is_run_once(session: sk.SqlSession) -> None:
+    """Results have ksqlDB's names, comparisons with null are false, and what fails is null."""
+    found = session.query("SELECT K, V + 1, 10 / (V - 1), A[1]->X, ROWTIME FROM S WHERE NOT (V = 2)").to_pylist()
+    assert found == [
+        {"K": "a", "KSQL_COL_0": 2, "KSQL_COL_1": None, "X": 3, "ROWTIME": 1500},
+        {"K": "b", "KSQL_COL_0": None, "KSQL_COL_1": None, "X": None, "ROWTIME": 2500},
+    ]
+    assert session.query("SELECT K FROM S WHERE T = '10:00:00'").to_pylist() == [{"K": "a"}]
+
+
+def test_rows_of_a_query_that_goes_on(session: sk.SqlSession) -> None:
+    """Records are shown as they come, under the names of the query."""
+    rows = [row for batch in session.subscribe("SELECT K, V * 2 FROM S EMIT CHANGES LIMIT 2") for row in batch.to_pylist()]
+    assert rows == [{"K": "a", "KSQL_COL_0": 2}, {"K": "a", "KSQL_COL_0": 4}]
+
+
+def test_types_have_the_names_of_ksqldb(session: sk.SqlSession) -> None:
+    """DESCRIBE says what a statement would write, and leaves out the bounds of windows."""
+    (found,) = session.execute("DESCRIBE S;")
+    assert found.table is not None
+    types = dict(zip(found.table["column"].to_pylist(), found.table["type"].to_pylist(), strict=True))
+    assert types["D"] == "DECIMAL(4, 2)"
+    assert types["T"] == "TIME"
+    assert types["A"] == "ARRAY<STRUCT<X INTEGER>>"
+    (found,) = session.execute("DESCRIBE W;")
+    assert found.table is not None
+    assert found.table["column"].to_pylist() == ["K", "N"]
+
+
+def test_a_function_that_there_is_not(session: sk.SqlSession) -> None:
+    """The error names the nearest function, at the place of the call."""
+    with pytest.raises(TopologyError, match="no function UCAS; did you mean UCASE") as caught:
+        session.query("SELECT K, UCAS(K) FROM S")
+    assert caught.value.at is not None

@@ -1,0 +1,312 @@
+"""ksqlDB's aggregates against plain folds in Python: of all rows, of parts, row by row, and with rows taken back."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamkit.data_type import to_arrow
+from streamkit.expressions.aggregates import (
+    AGGREGATES,
+    combine,
+    fold,
+    lift,
+    lift_members,
+    members_of,
+    neutral,
+    of_table,
+    result,
+    running,
+    state_columns,
+    subtract,
+)
+from streamkit.expressions.aggregates.ksql.signature import KSQL_AGGREGATES
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.plan.expression import Call, Expression, Literal, Reference, TypedAggregate
+from streamkit.schema import Schema
+from streamkit.sql.ksql.expressions import KsqlMeaning, MeaninglessExpressionError, is_ksql_aggregate, ksql_expression
+from tests.kit.sampling import examples
+
+COLUMNS = {"N": "int", "S": "string", "D": "double", "L": "array<int>", "T": "bigint"}
+Row = tuple[int | None, str | None, float | None, list[int | None] | None, int]
+ROWS = st.lists(
+    st.tuples(
+        st.none() | st.integers(-3, 3) | st.sampled_from([2**31 - 1, -(2**31)]),
+        st.none() | st.sampled_from(["a", "b", "c"]),
+        st.none() | st.sampled_from([0.5, -1.0, 4.0]),
+        st.none() | st.lists(st.none() | st.integers(-3, 3), max_size=3),
+        st.integers(0, 9),
+    ),
+    max_size=8,
+)
+
+
+def wrapped(number: int) -> int:
+    return (number + 2**31) % 2**32 - 2**31
+
+
+def there(values: Sequence[Any]) -> list[Any]:
+    return [value for value in values if value is not None]
+
+
+def distinct(values: Sequence[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def mean(values: Sequence[Any], adjust: Callable[[Any], Any] = lambda total: total) -> float:
+    return adjust(sum(values)) / len(values) if values else 0.0
+
+
+def variance(values: Sequence[float]) -> float:
+    middle = mean(values)
+    return sum((value - middle) ** 2 for value in values) / (len(values) - 1) if len(values) > 1 else 0.0
+
+
+def correlation(pairs: Sequence[tuple[float, float]]) -> float:
+    if len(pairs) < 2:
+        return math.nan
+    n, xs, ys = len(pairs), [x for x, _ in pairs], [y for _, y in pairs]
+    over = n * sum(x * y for x, y in pairs) - sum(xs) * sum(ys)
+    squares = [(n * sum(x * x for x in side) - sum(side) ** 2) for side in (xs, ys)]
+    return over / math.sqrt(squares[0] * squares[1]) if squares[0] > 0 and squares[1] > 0 else math.nan
+
+
+def by_largest(rows: Sequence[Row]) -> list[Row]:
+    return sorted((row for row in rows if row[0] is not None), key=lambda row: -(row[0] or 0))
+
+
+def in_order(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: row[4])
+
+
+N, S, D, L, T = map(Reference, COLUMNS)
+MODELS: dict[str, tuple[Expression, Callable[[list[Row]], Any]]] = {
+    "count": (Call("count", (Literal(1),)), len),
+    "count of a column": (Call("count", (S,)), lambda rows: len(there([row[1] for row in rows]))),
+    "sum": (Call("sum", (N,)), lambda rows: wrapped(sum(there([row[0] for row in rows])))),
+    "sum of doubles": (Call("sum", (D,)), lambda rows: float(sum(there([row[2] for row in rows])))),
+    "avg": (
+        Call("avg", (D,)),
+        lambda rows: mean(there([row[2] for row in rows])),
+    ),
+    "avg of integers": (
+        Call("avg", (N,)),
+        lambda rows: mean(there([row[0] for row in rows]), wrapped),
+    ),
+    "sum_list": (Call("sum_list", (L,)), lambda rows: sum(one for row in rows for one in row[3] or () if one is not None)),
+    "min": (Call("min", (N,)), lambda rows: min(there([row[0] for row in rows]), default=None)),
+    "max": (Call("max", (S,)), lambda rows: max(there([row[1] for row in rows]), default=None)),
+    "count_distinct": (Call("count_distinct", (S,)), lambda rows: len(set(there([row[1] for row in rows])))),
+    "collect_list": (Call("collect_list", (N,)), lambda rows: [row[0] for row in rows]),
+    "collect_set": (Call("collect_set", (S,)), lambda rows: distinct([row[1] for row in rows])),
+    "topk": (Call("topk", (N, Literal(2))), lambda rows: [row[0] for row in by_largest(rows)][:2]),
+    "topk with columns": (
+        Call("topk", (N, S, D, Literal(2))),
+        lambda rows: [{"sort_col": row[0], "col0": row[1], "col1": row[2]} for row in by_largest(rows)[:2]],
+    ),
+    "topkdistinct": (
+        Call("topkdistinct", (N, Literal(2))),
+        lambda rows: sorted(set(there([row[0] for row in rows])), reverse=True)[:2],
+    ),
+    "earliest": (Call("earliest_by_offset", (N,)), lambda rows: next(iter(there([row[0] for row in rows])), None)),
+    "latest": (Call("latest_by_offset", (N,)), lambda rows: next(iter(there([row[0] for row in rows])[::-1]), None)),
+    "earliest with nulls": (Call("earliest_by_offset", (N, Literal(False))), lambda rows: rows[0][0] if rows else None),
+    "latest with nulls": (Call("latest_by_offset", (N, Literal(False))), lambda rows: rows[-1][0] if rows else None),
+    "earliest two": (Call("earliest_by_offset", (N, Literal(2))), lambda rows: there([row[0] for row in rows])[:2]),
+    "latest two": (Call("latest_by_offset", (N, Literal(2))), lambda rows: there([row[0] for row in rows])[-2:]),
+    "latest two with nulls": (
+        Call("latest_by_offset", (N, Literal(2), Literal(False))),
+        lambda rows: [row[0] for row in rows][-2:],
+    ),
+    "histogram": (Call("histogram", (S,)), lambda rows: list(Counter(there([row[1] for row in rows])).items())),
+    "attr": (Call("attr", (S,)), lambda rows: rows[0][1] if len({row[1] for row in rows}) == 1 else None),
+    "stddev_samp": (Call("stddev_samp", (D,)), lambda rows: variance(there([row[2] for row in rows]))),
+    "stddev_sample": (Call("stddev_sample", (D,)), lambda rows: math.sqrt(variance(there([row[2] for row in rows])))),
+    "correlation": (
+        Call("correlation", (D, T)),
+        lambda rows: correlation([(row[2], float(row[4])) for row in rows if row[2] is not None]),
+    ),
+}
+HIDDEN: dict[str, tuple[Expression, Callable[[list[Row]], Any]]] = {  # in the order of a column that nobody writes
+    "earliest": (
+        Call("ksql_earliest_by_offset", (N, Literal(True), T)),
+        lambda rows: next((row[0] for row in in_order(rows) if row[0] is not None), None),
+    ),
+    "latest two": (
+        Call("ksql_latest_by_offset", (N, Literal(2), Literal(False), T)),
+        lambda rows: [row[0] for row in in_order(rows)][-2:],
+    ),
+}
+ALL = {**MODELS, **{f"{name} in order": model for name, model in HIDDEN.items()}}
+
+
+def typed(call: Expression) -> TypedAggregate:
+    """The aggregate that a call is."""
+    tree = ksql_expression(call, COLUMNS) if is_ksql_aggregate(call) else call
+    (one,) = ExpressionAnalyzer().aggregates(
+        Schema.parse(", ".join(f"{name} {type}" for name, type in COLUMNS.items())), [("x", tree)]
+    )
+    return one
+
+
+def lifted(one: TypedAggregate, rows: Sequence[Row]) -> list[pa.Array]:
+    states = lift(one, argument_of(one, rows), len(rows))
+    for state, column in zip(states, state_columns(one), strict=True):
+        assert state.type == to_arrow(column.type)
+        assert column.nullable or not state.null_count
+    return states
+
+
+def argument_of(one: TypedAggregate, rows: Sequence[Row]) -> pa.Array | None:
+    batch = pa.record_batch(
+        [pa.array([row[place] for row in rows], to_arrow(type)) for place, type in enumerate(COLUMNS.values())],
+        names=list(COLUMNS),
+    )
+    return None if one.argument is None else evaluate(one.argument, batch)
+
+
+def folded(one: TypedAggregate, states: list[pa.Array], owners: Sequence[int]) -> dict[int, list[pa.Array]]:
+    """The states of each group."""
+    keys, found = fold([pa.array(owners, pa.int64())], [], [one], states)
+    return {key: [column.slice(place, 1) for column in found] for place, key in enumerate(keys[0].to_pylist())}
+
+
+def same(found: Any, expected: Any) -> bool:
+    if isinstance(expected, float):
+        return bool(found == pytest.approx(expected, nan_ok=True, abs=1e-6))
+    return bool(found == expected)
+
+
+@pytest.mark.parametrize("name", ALL)
+@examples(30)
+@given(rows=ROWS, owners=st.lists(st.integers(0, 1), min_size=8, max_size=8), cut=st.integers(0, 8))
+def test_a_fold_is_a_fold(name, rows, owners, cut):
+    """An aggregate of groups is the plain fold of their rows, also if parts of the rows are folded first."""
+    call, model = ALL[name]
+    one, owners = typed(call), owners[: len(rows)]
+    states = lifted(one, rows)
+    parts = [folded(one, [column[at] for column in states], owners[at]) for at in (slice(0, cut), slice(cut, None))]
+    for owner in set(owners):
+        mine = [part[owner] for part in parts if owner in part]
+        whole = mine[0] if len(mine) == 1 else combine([one], *mine)
+        (value,) = result(one, whole).to_pylist()
+        assert same(value, model([row for row, other in zip(rows, owners) if other == owner])), (value, rows)
+
+
+@pytest.mark.parametrize("name", ALL)
+@examples(30)
+@given(rows=ROWS, owners=st.lists(st.integers(0, 1), min_size=8, max_size=8))
+def test_running_states_are_the_folds_of_the_rows_so_far(name, rows, owners):
+    """The result after each row is that of its group's rows up to it, of the aggregate's own type."""
+    call, model = ALL[name]
+    one, owners = typed(call), owners[: len(rows)]
+    values = result(one, running(np.array(owners, np.int64), [], [one], lifted(one, rows)))
+    assert values.type == to_arrow(one.type)
+    values.validate(full=True)
+    for place, value in enumerate(values.to_pylist()):
+        assert same(value, model([row for row, owner in zip(rows[: place + 1], owners) if owner == owners[place]])), (place, rows)
+
+
+@pytest.mark.parametrize("name", ALL)
+@examples(30)
+@given(rows=ROWS)
+def test_a_state_that_comes_alone_stays_as_it_is(name, rows):
+    """The state of one row, and that of several, gives itself when it is folded alone, so that one row needs no fold."""
+    call, _ = ALL[name]
+    one = typed(call)
+    states = lifted(one, rows)
+    several = folded(one, states, [place // 2 for place in range(len(rows))])
+    for lone in (*([column.slice(place, 1) for column in states] for place in range(len(rows))), *several.values()):
+        again = folded(one, lone, [0])[0]
+        assert repr([column.to_pylist() for column in again]) == repr([column.to_pylist() for column in lone])
+
+
+@pytest.mark.parametrize("name", [name for name, (call, _) in ALL.items() if AGGREGATES[typed(call).function].subtract])
+@examples(30)
+@given(rows=ROWS, cut=st.integers(0, 8))
+def test_rows_are_taken_back(name, rows, cut):
+    """Rows that are added and taken back leave the fold of the others."""
+    call, model = ALL[name]
+    one = typed(call)
+    if not rows[cut:]:
+        return
+    whole, gone = (folded(one, lifted(one, part), [0] * len(part)).get(0, neutral(one, 1)) for part in (rows, rows[cut:]))
+    (value,) = result(one, subtract(one, whole, gone)).to_pylist()
+    assert same(value, model(rows[:cut])) or (
+        isinstance(value, list) and Counter(map(str, value)) == Counter(map(str, model(rows[:cut])))
+    )
+
+
+@examples(30)
+@given(rows=ROWS)
+def test_lists_of_a_table_are_its_values_in_order(rows):
+    """A group of a table keeps its values as members, nulls too, and collects them in the order of the values."""
+    one, _ = of_table(typed(Call("collect_list", (N,))))
+    members = members_of(one)
+    assert members is not None
+    encoded = lift_members(one, argument_of(one, rows))
+    assert not encoded.null_count
+    states = members.states(one, pa.array([sorted(encoded.to_pylist())], pa.list_(pa.binary())))
+    (value,) = result(one, states).to_pylist()
+    numbers = [row[0] for row in rows]
+    assert value == [None] * numbers.count(None) + sorted(there(numbers))
+
+
+@pytest.mark.parametrize(("name", "expected"), [("collect_list", [1, None]), ("collect_set", [1, None])])
+def test_collections_stop_at_their_limit(name, expected):
+    """What comes beyond the limit of a setting is left out."""
+    meaning = KsqlMeaning(collect_list_limit=2, collect_set_limit=2)
+    tree = ksql_expression(Call(name, (N,)), COLUMNS, meaning)
+    (one,) = ExpressionAnalyzer().aggregates(Schema.parse("N int, S string"), [("x", tree)])
+    assert one.argument is not None
+    values = pa.array([1, None, 1, 5], pa.int32()) if name == "collect_set" else pa.array([1, None, 5], pa.int32())
+    states = lift(one, evaluate(one.argument, pa.record_batch({"N": values})), len(values))
+    assert result(one, folded(one, states, [0] * len(values))[0]).to_pylist() == [expected]
+
+
+def test_a_failing_argument_is_a_null():
+    """An argument that fails in a row does not count there."""
+    one = typed(Call("sum", (Call("divide", (Literal(10), N)),)))
+    rows: list[Row] = [(0, None, None, None, 0), (5, None, None, None, 0)]
+    assert result(one, folded(one, lifted(one, rows), [0, 0])[0]).to_pylist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (Call("sum", (S,)), "SUM does not take (STRING); expected SUM(INTEGER) or SUM(BIGINT) or SUM(DOUBLE) or SUM(DECIMAL)"),
+        (Call("topk", (N, N)), "TOPK takes a constant number from 1 on as argument 2"),
+        (Call("topk", (N,)), "TOPK does not take (INTEGER)"),
+        (Call("histogram", (N,)), "HISTOGRAM does not take (INTEGER); expected HISTOGRAM(STRING)"),
+        (Call("latest_by_offset", (N, S)), "LATEST_BY_OFFSET does not take (INTEGER, STRING)"),
+        (Call("sum", (Call("sum", (N,)),)), "expected aggregates only in group_by"),
+        (Call("sume", (N,)), "ksqlDB has no function SUME; did you mean SUM"),
+    ],
+)
+def test_what_is_refused(call, message):
+    """A call that means nothing says what its aggregate takes."""
+    with pytest.raises(MeaninglessExpressionError) as caught:
+        ksql_expression(call, COLUMNS)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["latest_by_offset", "topk", "topkdistinct", "earliest_by_offset"])
+def test_what_groups_of_a_table_cannot_have(name):
+    """Aggregates of the order of rows say so where the rows are those of a table."""
+    arguments = (N, Literal(2)) if name.startswith("topk") else (N,)
+    with pytest.raises(ValueError, match="the rows of a table have no order"):
+        of_table(typed(Call(name, arguments)))
+
+
+def test_each_aggregate_has_a_model():
+    """No aggregate is without a test."""
+    assert set(KSQL_AGGREGATES) <= {call.function for call, _ in MODELS.values()}  # type: ignore[attr-defined]

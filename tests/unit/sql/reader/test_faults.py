@@ -1,0 +1,137 @@
+"""What is wrong with a script: all of it, each with its place and the nearest word."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from streamkit.errors import Location, SqlError, TopologyError
+from streamkit.sql.reader.script import read_script
+
+
+def faults(text, **options):
+    """The messages of the faults of a script."""
+    with pytest.raises(SqlError) as caught:
+        read_script(text, **options)
+    return [fault.message for fault in caught.value.faults]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "SELCT 1",
+            "found SELCT; expected the first word of a statement, such as CREATE, INSERT or SELECT; did you mean SELECT?",
+        ),
+        ("SELECT a FORM t", "found FORM; did you mean FROM?"),
+        ("SELECT a FROM t WEHRE a = 1", "found WEHRE; did you mean WHERE?"),
+        ("SELECT a FROM t GRUOP BY a", "found GRUOP; did you mean GROUP?"),
+        ("SELECT a FROM t GROUP YB a", "found YB behind GROUP; expected BY"),
+        ("SELECT a FROM t WHERE a BEETWEEN 1 AND 2", "or the end of the statement; did you mean BETWEEN?"),
+        ("CREATE STREM s", "found STREM; expected STREAM, TABLE, TYPE or CONNECTOR; did you mean STREAM?"),
+        ("SELECT select FROM t", "found select; expected a value; write `select` in backticks if it is a name"),
+        ("SELECT a, FROM t", "found FROM; expected a value; write `FROM` in backticks if it is a name"),
+        (
+            "SELECT a FROM 't'",
+            "found 't'; expected the name of a stream or table; a name is written without quotes, or in backticks: `t`",
+        ),
+        (
+            "SET a = 'b'",
+            "found a; expected the name of a setting between quotes, as in SET 'auto.offset.reset' = 'earliest'; a text is written 'a'",
+        ),
+        ("SELECT a FROM t GROUP BY a WHERE b", "found WHERE behind GROUP BY; it belongs before GROUP BY"),
+        ("SELECT a FROM t EMIT CHANGES WHERE b", "found WHERE behind EMIT; it belongs before EMIT"),
+        ("SELECT a FROM t WHERE b JOIN u ON c", "found JOIN behind WHERE; it belongs before WHERE"),
+        ("SELECT a FROM t WHERE b WHERE c", "found a second WHERE; join both conditions by AND"),
+        ("SELECT a FROM t JOIN u ON b WITHIN 1 HOUR", "found WITHIN behind ON; it belongs before ON: JOIN … WITHIN 1 HOUR ON …"),
+        ("SELECT a FROM t, u", "found ,; expected JOIN … ON between two sources"),
+        ("SELECT a FROM t JOIN u", "found the end of the statement; expected ON"),
+        ("SELECT a FROM t WINDOW TUMBLING (1 HOUR)", "found 1; expected SIZE"),
+        (
+            "SELECT a FROM t WINDOW HOPPING (SIZE 1 HOUR)",
+            "a hopping window says how often one begins; expected ADVANCE BY behind its SIZE",
+        ),
+        (
+            "SELECT a FROM t WINDOW TUMBLING (SIZE 1 FORTNIGHT)",
+            "found FORTNIGHT; expected a unit of time: MILLISECONDS, SECONDS, MINUTES, HOURS, DAYS or WEEKS",
+        ),
+        ("SELECT (SELECT 1)", "an expression sees one row, not a query; write the query in FROM, and join it"),
+        ("SELECT 1 + * FROM t", "* cannot be used in an expression; name the columns one by one"),
+        ("CREATE STREAM s (a INT) WITH (A = 1, a = 2)", "A is given twice"),
+        ("CREATE STREAM s (a MAP<MAP<INT, INT>, INT>)", "which a map cannot have"),
+        ("CREATE STREAM s (a ARRAY<INT>>)", "there is a > too many"),
+        ("CREATE STREAM s (a INT) AS SELECT 1", "found AS behind columns; the query of AS says which columns there are"),
+        ("DROP STREAM s DELETE TOPIC CASCADE", "found CASCADE behind DELETE TOPIC; it belongs before DELETE TOPIC"),
+        ("SET 'streamkit.sql.dialect' = 'mysql'", "there is no dialect 'mysql'; expected spark or ksql"),
+        ("SELECT 'a", "a quote or a comment is not closed"),
+        ("SELECT 1 /* a", "a quote or a comment is not closed"),
+        ("SELECT 99999S", "99999S does not fit into smallint"),
+        ("EXPLAIN EXPLAIN SELECT 1", "EXPLAIN explains a statement, and no other EXPLAIN"),
+        ("ASSERT SCHEMA TIMEOUT 1 SECOND", "ASSERT SCHEMA names no schema; expected SUBJECT name, ID number or both"),
+    ],
+)
+def test_faults_say_what_was_found_and_what_was_expected(text, message):
+    """The message names the word, what could be there, and the nearest word or the way to write it."""
+    (found,) = faults(text)
+
+    assert message in found
+
+
+def test_all_faults_of_a_script_are_found():
+    """After a fault, reading goes on behind the next semicolon that is in no quotes."""
+    script = "SELCT ';' ;\nSELECT 1; CREATE STREM s;\n\nSELECT a FROM t WHERE"
+    with pytest.raises(SqlError) as caught:
+        read_script(script, file="shop.sql")
+
+    assert [(fault.at.line, fault.at.column) for fault in caught.value.faults] == [(1, 1), (2, 18), (4, 22)]
+    assert [fault.at.file for fault in caught.value.faults] == ["shop.sql"] * 3
+    assert str(caught.value).startswith("the script has 3 faults\nfound SELCT")
+
+
+def test_a_fault_shows_its_line_and_carets():
+    """The text of the error has the place, the line, and carets below the words; it is an error of the topology as others are."""
+    with pytest.raises(TopologyError) as caught:
+        read_script("SELECT 1;\n\tSELECT a FORM t", file="shop.sql", called_at=Location("shop.py", 7))
+
+    place, line, carets = str(caught.value).splitlines()[-3:]
+    assert "shop.sql" in place and "2:11" in place and "shop.py:7" in place
+    assert line.strip() == "SELECT a FORM t"
+    assert carets == "    \t         ^^^^"
+
+
+def test_many_faults_are_counted():
+    """A text that is no script at all does not fill the screen."""
+    with pytest.raises(SqlError) as caught:
+        read_script("a;" * 1000)
+
+    assert len(caught.value.faults) == 1000
+    assert str(caught.value).endswith("… and 980 more")
+
+
+def test_errors_travel_between_processes():
+    """An error that was pickled says the same."""
+    with pytest.raises(SqlError) as caught:
+        read_script("a; b")
+
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert [fault.message for fault in copy.faults] == [fault.message for fault in caught.value.faults]
+
+
+def test_of_a_long_line_the_part_around_the_place_is_shown():
+    """A line of a megabyte is cut on both sides, and the caret is below the word."""
+    with pytest.raises(SqlError) as caught:
+        read_script(f"SELECT '{'x' * 500_000}', a FROM t WEHRE b = '{'y' * 500_000}'")
+    place, line, carets = caught.value.faults[0].at.shown.split("\n")
+    assert place == "line 1:500021"
+    assert line.strip().startswith("…") and line.endswith("…") and len(line) < 170
+    assert line[carets.index("^") :].startswith("WEHRE") and carets.count("^") == len("WEHRE")
+
+
+@pytest.mark.parametrize("hidden", ["\ufeff", "\0", "\u202e", "\u200b"])
+def test_what_cannot_be_seen_is_named(hidden):
+    """A character without a picture is named by its number, and is a box in the line."""
+    (message,) = faults(f"SELECT {hidden} FROM t")
+    assert message == f"found U+{ord(hidden):04X}; expected a value"
+    with pytest.raises(SqlError, match="SELECT \N{REPLACEMENT CHARACTER} FROM t"):
+        read_script(f"SELECT {hidden} FROM t")

@@ -1,0 +1,157 @@
+"""WITH (BACKFILL = true): a changed query is built beside the one there is, of all records, and takes its place at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkit.errors import SqlError
+from streamkit.failpoints import SimulatedCrash, armed
+from streamkit.log.opening import open_log
+from streamkit.sql.execution.backfill import built_beside
+from streamkit.sql.running import keeper as keeping
+from streamkit.sql.running.swapping import swap_when_ready
+from streamkit.sql.session import SqlSession
+from tests.kit.waiting import wait_until
+from tests.unit.sql.running.conftest import CLICKS, TOTALS
+
+SOME = "INSERT INTO clicks VALUES ('ann', 'a', 1), ('bob', 'b', 2), ('ann', 'b', 3)"
+CHANGED = (
+    "CREATE OR REPLACE TABLE totals WITH (BACKFILL = true) AS SELECT page, count(*) AS c, sum(n) AS s FROM clicks GROUP BY page"
+)
+
+
+def is_swapped(log):
+    (query,) = log.catalog.sql.objects().queries
+    return query.version == 2 and query.text == CHANGED
+
+
+def test_results_of_all_records(log, sql, rows, runner):
+    """The new query may have another key; its results are of all records, under the name of the table, and go on."""
+    told: list[object] = []
+    sql.execute(f"{CLICKS}; {TOTALS}; {SOME}")
+    before = runner()
+    assert sql.catch_up(60)
+    before.close()
+    (result,) = sql.execute(CHANGED)
+    assert "is built beside it as sql-CTAS_TOTALS_1-2, from the beginning of its topics" in result.message
+    assert rows("SELECT * FROM totals") == [("ann", 2), ("bob", 1)]
+    assert [name for name in log.topics() if "totals" in name] == ["totals", "totals-2"]
+    runner(told)
+    wait_until(lambda: is_swapped(log))
+    sql.execute("INSERT INTO clicks VALUES ('eve', 'b', 10)")
+    assert sql.catch_up(60)
+
+    assert rows("SELECT * FROM totals") == [("a", 1, 1), ("b", 3, 15)]
+    assert sorted(set(map(tuple, (row.values() for row in log.read("totals").select(["page", "c", "s"]).to_pylist())))) == [
+        ("a", 1, 1), ("b", 2, 5), ("b", 3, 15),
+    ]  # fmt: skip
+    assert log.topics() == ["clicks", "totals"]
+    assert [one.name for one in log.catalog.applications.every()] == ["sql-CTAS_TOTALS_1-2"]
+    assert "CTAS_TOTALS_1, version 1: RUNNING, what is built beside it" in map(str, told)
+    assert str(told[-1]) == "CTAS_TOTALS_1, version 2: RUNNING"
+    assert log.fsck(deep=True).is_clean
+
+
+def test_a_change_that_is_refused_otherwise(log, sql, rows, runner):
+    """A change that a start would refuse is possible so, and the next change keeps the state of what was built."""
+    runner()
+    sql.execute(f"{CLICKS}; {TOTALS}; {SOME}")
+    assert sql.catch_up(60)
+    with pytest.raises(SqlError, match="the key of totals is who; found page"):
+        sql.execute(CHANGED.replace("WITH (BACKFILL = true) ", ""))
+    sql.execute(CHANGED)
+    wait_until(lambda: is_swapped(log))
+    sql.execute(
+        "CREATE OR REPLACE TABLE totals AS SELECT page, count(*) AS c, sum(n) AS s, max(n) AS m FROM clicks GROUP BY page"
+    )
+    sql.execute("INSERT INTO clicks VALUES ('eve', 'b', 10)")
+    assert sql.catch_up(60)
+
+    assert rows("SELECT page, c, s FROM totals") == [("a", 1, 1), ("b", 3, 15)]
+
+
+def test_records_that_come_meanwhile(log, sql, rows, runner):
+    """While it is built the former query goes on, and nothing is lost or doubled, however records come."""
+    runner()
+    sql.execute(f"{CLICKS}; CREATE STREAM large AS SELECT who, n FROM clicks WHERE n > 2; {SOME}")
+    sql.execute("CREATE OR REPLACE STREAM large WITH (BACKFILL = true) AS SELECT who, n, page FROM clicks WHERE n > 1")
+    for number in range(10, 30):
+        sql.execute(f"INSERT INTO clicks VALUES ('x', 'p', {number})")
+    wait_until(lambda: log.topics() == ["clicks", "large"])
+    sql.execute("INSERT INTO clicks VALUES ('x', 'p', 30)")
+    assert sql.catch_up(60)
+
+    assert rows("SELECT n FROM large") == [(n,) for n in (2, 3, *range(10, 31))]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "TERMINATE ALL",
+        "DROP TABLE totals",
+        "CREATE OR REPLACE TABLE totals AS SELECT who, count(n) AS c FROM clicks GROUP BY who",
+    ],
+)
+def test_what_is_built_goes_with_the_query(log, sql, statement):
+    """Whoever ends the query, or changes it again, ends what is built beside it, too, with its topic."""
+    sql.execute(f"{CLICKS}; {TOTALS}; {SOME}; {CHANGED}")
+    sql.execute(statement)
+
+    assert log.topics() == ["clicks", "totals"]
+    assert not any("built" in query.settings for query in log.catalog.sql.objects().queries)
+
+
+def test_pause_means_both(log, sql, runner, rows):
+    """A paused query is not swapped; both go on when it is resumed."""
+    runner()
+    sql.execute(f"{CLICKS}; {TOTALS}; {SOME}; PAUSE ALL; {CHANGED}")
+    assert "built beside it" in str(sql.execute("DESCRIBE totals EXTENDED")[0].table.to_pylist())
+    assert log.topics() == ["clicks", "totals", "totals-2"]
+    sql.execute("RESUME ALL")
+    wait_until(lambda: log.topics() == ["clicks", "totals"])
+    assert sql.catch_up(60)
+
+    assert rows("SELECT * FROM totals") == [("a", 1, 1), ("b", 2, 5)]
+
+
+def test_what_is_refused(log, sql):
+    """A query that others read is not swapped under them, and BACKFILL is true or false."""
+    sql.execute(f"{CLICKS}; {TOTALS}; CREATE TABLE more AS SELECT who, c + 1 AS d FROM totals")
+    with pytest.raises(SqlError, match="CTAS_MORE_2 read totals, whose records would be others all at once"):
+        sql.execute(CHANGED)
+    with pytest.raises(SqlError, match="BACKFILL is 'maybe'; expected true or false"):
+        sql.execute(CHANGED.replace("true", "'maybe'"))
+    sql.execute("CREATE TABLE fresh WITH (BACKFILL = true) AS SELECT page, count(*) AS c FROM clicks GROUP BY page")
+    assert log.topics() == ["clicks", "fresh", "more", "totals"]
+
+
+@pytest.mark.parametrize("point", ["sql.swapping", "sql.written", "journal.entered", "sql.swapped"])
+def test_death_in_the_swap(tmp_path, point, monkeypatch):
+    """Whoever dies in a swap has done nothing of it, or all; the next runner goes on."""
+    with open_log(tmp_path / "log") as log, SqlSession(log) as sql:
+        sql.execute(f"{CLICKS}; {TOTALS}; {SOME}; {CHANGED}")
+        (query,) = log.catalog.sql.objects().queries
+        built = built_beside(query)
+        assert built is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(keeping, "swap_when_ready", lambda log, built: False)  # it is swapped below
+            with SqlSession(log, engine="local"):
+                assert sql.catch_up(60)
+                wait_until(lambda: any(one.name == built.application and one.epoch for one in log.catalog.applications.every()))
+        with pytest.raises(SimulatedCrash), armed(point, _die):
+            while not swap_when_ready(log, built):
+                pass
+    with open_log(tmp_path / "log") as log, SqlSession(log) as sql:
+        assert is_swapped(log) == (point == "sql.swapped")
+    with open_log(tmp_path / "log") as log, SqlSession(log, engine="local") as sql:
+        wait_until(lambda: is_swapped(log))
+        sql.execute("INSERT INTO clicks VALUES ('eve', 'b', 10)")
+        assert sql.catch_up(60)
+        found = sql.query("SELECT page, c, s FROM totals").to_pylist()
+        assert sorted(tuple(row.values()) for row in found) == [("a", 1, 1), ("b", 3, 15)]
+    with open_log(tmp_path / "log") as log:
+        assert not [finding for finding in log.fsck(deep=True).findings if finding.severity == "error"]
+
+
+def _die():
+    raise SimulatedCrash

@@ -1,0 +1,64 @@
+"""INSERT … VALUES: which columns its values are of, which rows are refused, and where they are when topics change in the same script."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from streamkit.errors import ConfigError, SqlError
+
+
+def test_values_are_in_the_order_of_the_declaration(sql, rows):
+    """Without a list of columns they are those that SELECT * and DESCRIBE show, in that order, wherever the key is."""
+    sql.execute("CREATE STREAM s (v STRING, k STRING KEY); INSERT INTO s VALUES ('the value', 'the key')")
+    sql.execute("CREATE TABLE t (v STRING, k STRING PRIMARY KEY, w INT); INSERT INTO t VALUES ('the value', 'the key', 3)")
+    sql.execute(
+        "CREATE STREAM j (v STRING, k STRING KEY) WITH (VALUE_FORMAT = 'JSON'); INSERT INTO j VALUES ('the value', 'the key')"
+    )
+
+    for name in ("s", "t", "j"):
+        assert rows(f"SELECT k, v FROM {name}") == [("the key", "the value")]
+        assert sql.query(f"SELECT * FROM {name}").column_names[:2] == ["v", "k"]
+
+
+@pytest.mark.parametrize("columns", ["k STRING KEY", "z INT KEY, w DOUBLE"])
+def test_rows_go_with_their_topic(sql, rows, columns):
+    """Rows that a script inserts before it drops their topic are not in the one that it makes under that name, whatever its columns."""
+    sql.execute("CREATE STREAM s (k STRING KEY); INSERT INTO s VALUES ('old')")
+    value = "'new'" if columns.startswith("k") else "3, 0.5"
+    sql.execute(
+        f"INSERT INTO s VALUES ('older'); DROP STREAM s DELETE TOPIC; CREATE STREAM s (x BINARY KEY); INSERT INTO s VALUES (X'AA');"
+        f"DROP STREAM s DELETE TOPIC; CREATE STREAM s ({columns}); INSERT INTO s VALUES ({value})"
+    )
+
+    assert rows("SELECT * FROM s") == [("new",) if columns.startswith("k") else (3, 0.5)]
+
+    sql.execute("INSERT INTO s VALUES (" + value + "); DROP STREAM s DELETE TOPIC")
+    assert sql.sources().num_rows == 0
+
+
+@pytest.mark.parametrize("type", ["TIMESTAMP", "BIGINT"])
+@pytest.mark.parametrize("format", ["", ", VALUE_FORMAT = 'JSON'"])
+@pytest.mark.parametrize("values", ["VALUES (1, {time}), (2, NULL)", "(a) VALUES (2)", "VALUES (1, {time}), (2, {never})"])
+def test_a_row_without_an_event_time_is_refused(sql, rows, type, format, values):
+    """Where a column says event times, each row has to have one: a query that reads the topic would fail at it."""
+    sql.execute(f"CREATE STREAM s (a INT KEY, at {type}) WITH (TIMESTAMP = 'at'{format})")
+    time, never = ("0", "9100000000000000") if type == "BIGINT" else ("'1970-01-01'", "'290000-01-01'")
+
+    refused = r"at has the event times of s, and is null or out of range in row [12]|date value out of range"
+    with pytest.raises(SqlError, match=refused) as caught:
+        sql.execute(f"INSERT INTO s {values.format(time=time, never=never)}")
+
+    assert caught.value.at is not None and caught.value.at.line == 1
+    assert rows("SELECT a FROM s") == []
+
+
+def test_inserted_tables_have_event_times(sql, rows):
+    """Rows of an Arrow table are checked as those of VALUES are, and a table without rows is no reason to fail."""
+    sql.execute("CREATE STREAM s (a INT KEY, at BIGINT) WITH (TIMESTAMP = 'at')")
+
+    with pytest.raises(ConfigError, match="null or out of range in row 2"):
+        sql.insert("s", pa.table({"a": pa.array([1, 2], pa.int32()), "at": pa.array([0, None], pa.int64())}))
+
+    assert sql.insert("s", pa.table({"a": pa.array([], pa.int32()), "at": pa.array([], pa.int64())})) == 0
+    assert rows("SELECT a FROM s") == []

@@ -1,0 +1,201 @@
+"""Queries that go on, and PRINT: rows as they come, until somebody ends it or a limit is reached."""
+
+from __future__ import annotations
+
+import threading
+
+import pyarrow as pa
+import pytest
+
+from streamkit.errors import SchemaError, SqlError, StreamKitError, TopicNotFoundError
+from tests.kit.waiting import wait_until
+
+CLICKS = "CREATE STREAM clicks (who STRING KEY, page STRING, n INT)"
+
+
+def taken(rows, count):
+    """So many rows of a subscription, as they come."""
+    found = []
+    for batch in rows:
+        found += batch.to_pylist()
+        if len(found) >= count:
+            break
+    return found
+
+
+def send(log, *rows, topic="clicks"):
+    with log.producer() as producer:
+        for who, page, n in rows:
+            producer.send(topic, {"who": who, "page": page, "n": n})
+
+
+@pytest.fixture
+def clicks(sql, log):
+    sql.execute(f"{CLICKS}; INSERT INTO clicks VALUES ('old', 'home', 0)")
+    return log
+
+
+def test_rows_come_from_the_moment_of_the_query_on(sql, clicks):
+    """What was sent before is left out, and nothing that is sent behind the call, in whichever partition it is the first."""
+    with sql.subscribe("SELECT who, n + 1 AS next FROM clicks WHERE page = 'home' EMIT CHANGES") as rows:
+        send(clicks, *[(f"w{number}", "home", number) for number in range(20)], ("x", "cart", 1))
+        found = taken(rows, 20)
+
+    assert sorted(row["next"] for row in found) == list(range(1, 21))
+    assert rows.schema == pa.schema([("who", pa.string()), ("next", pa.int32())])
+
+
+def test_from_the_beginning(sql, clicks):
+    """`auto.offset.reset` says that streams are read from their beginning."""
+    sql.execute("SET 'auto.offset.reset' = 'earliest'")
+    with sql.subscribe("SELECT who FROM clicks EMIT CHANGES") as rows:
+        send(clicks, ("new", "home", 1))
+        assert sorted(row["who"] for row in taken(rows, 2)) == ["new", "old"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT who, n FROM clicks EMIT CHANGES", "SELECT who, count(*) AS n FROM clicks GROUP BY who EMIT CHANGES", "PRINT clicks"],
+)
+@pytest.mark.parametrize("again", ["", CLICKS, "CREATE STREAM clicks (who STRING KEY, n ARRAY<INT>)"])
+def test_a_topic_that_is_deleted_ends_its_queries(sql, clicks, text, again):
+    """No row of a topic that got the name afterwards is given, and nobody waits for a topic that is gone."""
+    (result,) = sql.execute(text)
+    rows = result.subscription
+    send(clicks, ("ann", "home", 1))
+    taken(rows, 1)
+    sql.execute(f"DROP STREAM clicks DELETE TOPIC; {again}")
+    if again:
+        sql.execute("INSERT INTO clicks (who) VALUES ('bob')")
+
+    now = "a new one has its name" if again else "there is none of that name now"
+    with pytest.raises(TopicNotFoundError, match=f"the topic clicks was deleted, and {now}; the query that reads it has ended"):
+        taken(rows, 1)
+    assert rows.is_closed
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT who, n FROM clicks EMIT CHANGES", "SELECT who, sum(n) AS n FROM clicks GROUP BY who EMIT CHANGES", "PRINT clicks"],
+)
+def test_a_column_of_another_type_ends_its_queries(sql, clicks, text):
+    """Results have the types that they had at first; more columns change nothing."""
+    (result,) = sql.execute(text)
+    clicks.alter_topic("clicks", schema="who string, page string, n int, more int")
+    sql.execute("INSERT INTO clicks (who, n) VALUES ('ann', 1)")
+    assert taken(result.subscription, 1)[0]["n"] == 1
+    clicks.alter_topic("clicks", schema="who string, page string, n bigint, more int")
+    with clicks.producer() as producer:
+        producer.send("clicks", {"who": "ann", "page": "home", "n": 5_000_000_000, "more": 1})
+
+    with pytest.raises(
+        SchemaError, match="the column n of the topic clicks is bigint now, and was int; the query that reads it has ended"
+    ):
+        taken(result.subscription, 1)
+    assert result.subscription.is_closed
+
+
+def test_groups_and_joins_go_on(sql, clicks):
+    """A query with a store runs in memory: counts go up from the moment of the query, tables are there with their rows."""
+    sql.execute(
+        "CREATE TABLE users (who STRING PRIMARY KEY, city STRING); INSERT INTO users (_timestamp, who, city) VALUES (0, 'ann', 'Oslo')"
+    )
+    topics = clicks.topics(internal=True)
+    with sql.subscribe("SELECT who, count(*) AS n FROM clicks GROUP BY who EMIT CHANGES") as counts:
+        send(clicks, ("ann", "home", 1))
+        assert taken(counts, 1)[0] | {"_deleted": False} == {"who": "ann", "n": 1, "_deleted": False}
+        send(clicks, ("ann", "cart", 2))
+        assert taken(counts, 1)[0]["n"] == 2
+    with sql.subscribe("SELECT c.page, u.city FROM clicks c JOIN users u ON c.who = u.who EMIT CHANGES") as joined:
+        send(clicks, ("ann", "cart", 1))
+        (row,) = taken(joined, 1)
+        assert (row["page"], row["city"]) == ("cart", "Oslo")
+    assert clicks.topics(internal=True) == topics  # nothing is left
+
+
+def test_a_table_says_which_keys_are_gone(sql, log):
+    """Rows of a table come with those that are there; a deletion is a row that says so."""
+    sql.execute("CREATE TABLE users (who STRING PRIMARY KEY, city STRING); INSERT INTO users VALUES ('ann', 'Oslo')")
+    with sql.subscribe("SELECT * FROM users EMIT CHANGES") as rows:
+        assert [(row["who"], row["_deleted"]) for row in taken(rows, 1)] == [("ann", False)]
+        sql.execute("DELETE FROM users WHERE who = 'ann'")
+        assert [(row["who"], row["_deleted"]) for row in taken(rows, 1)] == [("ann", True)]
+
+
+def test_a_limit_ends_it(sql, clicks):
+    """So many rows, and no more; then it is closed."""
+    with sql.subscribe("SELECT who FROM clicks EMIT CHANGES LIMIT 3") as rows:
+        send(clicks, *[("ann", "home", number) for number in range(9)])
+        assert sum(batch.num_rows for batch in rows) == 3
+        assert rows.is_closed and rows.poll(0.0) is None
+
+
+def test_another_thread_may_close_it(sql, clicks):
+    """An iteration ends when it is closed, by whoever; the end of the session closes all."""
+    rows = sql.subscribe("SELECT who FROM clicks EMIT CHANGES")
+    other = sql.subscribe("SELECT who, count(*) AS n FROM clicks GROUP BY who EMIT CHANGES")
+    ended = threading.Event()
+
+    def follow():
+        for _ in rows:
+            pass
+        ended.set()
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    rows.close()
+    wait_until(ended.is_set)
+    thread.join()
+    sql.close()
+    assert other.is_closed
+
+
+def test_an_error_of_a_row_ends_it(sql, clicks):
+    """A row that makes an expression fail raises, and the query is over."""
+    with sql.subscribe("SELECT 1 / n AS x FROM clicks EMIT CHANGES") as rows:
+        send(clicks, ("ann", "home", 0))
+        with pytest.raises(StreamKitError, match="zero"):
+            list(rows)
+        assert rows.is_closed
+
+
+def test_which_queries_go_on(sql, clicks):
+    """`subscribe` wants EMIT, `query` wants none."""
+    with pytest.raises(StreamKitError, match="expected EMIT CHANGES"):
+        sql.subscribe("SELECT who FROM clicks")
+    with pytest.raises(StreamKitError, match="expected no EMIT"):
+        sql.query("SELECT who FROM clicks EMIT CHANGES")
+
+
+def printed(sql, text, count):
+    (result,) = sql.execute(text)
+    with result.subscription as rows:
+        return taken(rows, count)
+
+
+def test_print(sql, clicks):
+    """The records of a topic with their times and places; FROM BEGINNING, every n-th by INTERVAL, so many by LIMIT."""
+    send(clicks, *[("ann", f"p{number}", number) for number in range(10)])
+
+    (first,) = printed(sql, "PRINT clicks FROM BEGINNING LIMIT 1", 1)
+    assert set(first) == {"_timestamp", "_partition", "_offset", "_deleted", "_headers", "who", "page", "n"}
+    assert len(printed(sql, "PRINT 'clicks' FROM BEGINNING LIMIT 7", 7)) == 7
+    (result,) = sql.execute("PRINT clicks FROM BEGINNING INTERVAL 5 LIMIT 2")
+    with result.subscription as rows:
+        assert sum(batch.num_rows for batch in rows) == 2
+    (result,) = sql.execute("PRINT clicks")
+    with result.subscription as rows:
+        send(clicks, ("zoe", "later", 1))
+        assert [row["who"] for row in taken(rows, 1)] == ["zoe"]
+
+
+def test_print_of_bytes_and_names(sql, log):
+    """Values are shown as their format reads them; a stream's name stands for its topic, and any other is told with the nearest."""
+    sql.execute(
+        "CREATE STREAM texts (k STRING KEY, v INT) WITH (KAFKA_TOPIC = 'raw', VALUE_FORMAT = 'JSON'); INSERT INTO texts VALUES ('a', 1)"
+    )
+
+    (row,) = printed(sql, "PRINT texts FROM BEGINNING LIMIT 1", 1)
+    assert (row["key"], row["value"]) == ("a", '{"v": 1}')
+    with pytest.raises(SqlError, match="there is no topic 'rawe'; did you mean 'raw'"):
+        sql.execute("PRINT rawe")

@@ -1,0 +1,73 @@
+"""RUN SCRIPT: the statements of a file, as if they were there, with their own places."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkit.errors import SqlError
+from streamkit.sql.session import SqlSession
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Files that run each other, and ones that cannot be run."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "shop.sql").write_text("CREATE STREAM clicks (who STRING KEY);\nRUN SCRIPT 'inner/rows.sql';")
+    (tmp_path / "inner" / "rows.sql").write_text("INSERT INTO clicks VALUES ('ann'), ('bob');")
+    (tmp_path / "wrong.sql").write_text("CREATE STREAM others (a INT);\nSELECT nope FROM others;")
+    (tmp_path / "unreadable.sql").write_text("CREATE STREAM others (a INT);\nSELEC 1;")
+    (tmp_path / "circle.sql").write_text("RUN SCRIPT 'circle.sql';")
+    (tmp_path / "settings.sql").write_text("SET 'auto.offset.reset' = 'earliest'; DEFINE city = 'Oslo';")
+    (tmp_path / "bytes.sql").write_bytes(b"\xff\xfe")
+    return tmp_path
+
+
+def test_a_file_runs_with_what_is_around_it(folder, log, sql, rows):
+    """Statements of a file, and of the files that it names from its own folder, are part of the script."""
+    before = log.catalog.standing().commits
+    results = sql.execute(f"RUN SCRIPT '{folder / 'shop.sql'}'; CREATE STREAM more (a INT)")
+
+    assert [result.text.partition("(")[0].strip() for result in results] == [
+        "CREATE STREAM clicks",
+        "INSERT INTO clicks VALUES",
+        "CREATE STREAM more",
+    ]
+    assert log.catalog.standing().commits == before + 2  # and the id of a producer
+    assert sorted(rows("SELECT who FROM clicks")) == [("ann",), ("bob",)]
+
+
+@pytest.mark.parametrize(
+    ("file", "place", "message"),
+    [
+        ("wrong.sql", "{folder}/wrong.sql:2:8", "there is no column 'nope'"),
+        ("unreadable.sql", "{folder}/unreadable.sql:2:1", "found SELEC"),
+        ("circle.sql", "{folder}/circle.sql:1:1", "runs itself"),
+        ("none.sql", "line 1:1", "cannot read"),
+        ("bytes.sql", "line 1:1", "it is no text in UTF-8"),
+    ],
+)
+def test_faults_are_those_of_the_file(folder, log, sql, file, place, message):
+    """A fault is told with the file and line where it is, and nothing is done of any text."""
+    with pytest.raises(SqlError) if file in ("wrong.sql", "unreadable.sql") else pytest.raises(Exception) as caught:
+        sql.execute(f"RUN SCRIPT '{folder / file}'; CREATE STREAM more (a INT)")
+
+    assert message in str(caught.value)
+    assert f"at {place.format(folder=folder)}" in str(caught.value)
+    assert log.topics() == []
+
+
+def test_settings_of_a_file_stay(folder, sql):
+    """SET and DEFINE in a file count behind it, and for texts that are read later."""
+    sql.execute(f"RUN SCRIPT '{folder / 'settings.sql'}'")
+
+    assert sql.settings.offset_reset == "earliest"
+    assert sql.query("SELECT '${city}' AS city")["city"].to_pylist() == ["Oslo"]
+
+
+def test_a_session_may_refuse_files(folder, log):
+    """What texts of others could read is refused where the session says so."""
+    with (
+        SqlSession(log, runs_scripts=False) as session,
+        pytest.raises(Exception, match="RUN SCRIPT reads a file, which is not allowed"),
+    ):
+        session.execute(f"RUN SCRIPT '{folder / 'shop.sql'}'")
