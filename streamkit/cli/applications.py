@@ -12,7 +12,8 @@ import typer
 
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption
-from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json
+from streamkit.cli.terminal.program_changes import subject_lines
+from streamkit.cli.terminal.rendering import JsonOption, counted, show_facts, show_json, show_line
 from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.files.far_times import time_text
 from streamkit.description.applications import application_description, epochs_of, is_running
@@ -72,6 +73,7 @@ def describe_application(app: ApplicationArgument, as_json: JsonOption = False, 
             ("tasks", found["tasks"]),
             ("key groups", found["key_groups"]),
             ("lag", sum(place["lag"] for place in found["inputs"])),
+            *((("missing topics", ", ".join(found["missing_inputs"])),) if found["missing_inputs"] else ()),
             ("late", found["late"]),
             ("without a key", found["null_key"]),
             ("left out by errors", found["errors"]),
@@ -83,7 +85,7 @@ def describe_application(app: ApplicationArgument, as_json: JsonOption = False, 
         names = ("stage", "task", "tasks", "changes", "changes_total", "seconds", "changes_per_second", "seconds_left")
         titles = ("restoring stage", "task", "of", "changes", "in all", "seconds", "changes/s", "seconds left")
         show_table(titles, [tuple(one[name] for name in names) for one in found["restoring"]])
-    show_table(("store", "changelog", "records", "bytes"), [tuple(store.values()) for store in found["stores"]])
+    show_table(("store", "rows", "changelog", "records", "bytes"), [tuple(store.values()) for store in found["stores"]])
     show_table(("step", "rows in", "rows out", "busy s", "left out and counted"), [_step_row(step) for step in found["steps"]])
 
 
@@ -97,8 +99,8 @@ def show_history(
     """
     Show the last epochs of an application.
 
-    Of each its records, the lag behind it, what planning, tasks and commit took, the slowest task beside the mean, and how long after their
-    arrival its records were committed. The commit of the newest epoch is told by the next one.
+    For each epoch: its records, how many records wait after it, how long planning, tasks and commit took, the slowest and the mean task,
+    and how long after their arrival its records were committed. How long the commit of the newest epoch took is known after the next one.
     """
     with open_existing_log(log) as opened:
         found = epochs_of(opened, app, last)
@@ -119,6 +121,56 @@ def show_history(
     show_table(
         ("epoch", "time", "records", "lag", "plan ms", "tasks ms", "slowest", "mean", "commit ms", "since arrival ms"), rows
     )
+
+
+@program.command("programs")
+def show_programs(
+    app: ApplicationArgument,
+    generation: Annotated[
+        int | None, typer.Argument(metavar="GENERATION", min=1, help="The generation whose changes to show.", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """
+    Show which starts changed the program, and what one changed.
+
+    The last 20 starts are known whose program did something else than the one before. With a generation its changes are shown, in the words
+    of `streamkit plan`. Signs: = stayed, + new, - gone, ~ changed.
+    """
+    from streamkit.description.programs import program_start, program_starts  # no other command pays for it
+
+    with open_existing_log(log) as opened:
+        state = opened.catalog.applications.get(app)
+        if generation is not None:
+            found = program_start(opened, state, generation).to_json()
+            show_json(found) if as_json else _show_program(found)
+            return
+        starts = [one.to_json() for one in program_starts(opened, state)]
+    if as_json:
+        show_json(starts)
+        return
+    rows = [(str(one["generation"]), _time(one["started_ms"]), one["tasks"], one["changes"]) for one in starts]
+    show_table(("generation", "started", "tasks", "changes"), rows)
+
+
+def _show_program(found: Mapping[str, Any]) -> None:
+    """What a start changed, under a line that says which start it was."""
+    show_line(
+        f"{found['application']}: generation {found['generation']} started at {_time(found['started_ms'])}, {counted(found['tasks'], 'task')}"
+    )
+    for line in subject_lines(found):
+        show_line(line)
+    show_line("")
+    show_line(_compared_with(found))
+
+
+def _compared_with(found: Mapping[str, Any]) -> str:
+    if found["changes"] is None:
+        return "The program before it is not known any more."
+    if found["generation_before"] is None:
+        return "It was the first start."
+    return f"{counted(found['changes'], 'change')} since the program of generation {found['generation_before']}."
 
 
 @program.command("reset")

@@ -26,7 +26,7 @@ def backup(
     """
     Back up a log as of one moment, while it is used.
 
-    The folder opens as a log. On the same file system slabs are hard links, which take no room but share the disk's fate.
+    The folder opens as a log. On the same file system slabs are hard links: they need no room, but are lost with the same disk.
     """
     with open_existing_log(log) as opened:
         done = opened.backup(target, verify)
@@ -52,7 +52,7 @@ def rebuild(
         bool, typer.Option("--from-slabs", help="The last resort: write the rows that the slabs hold into a new log.")
     ] = False,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="FOLDER", help="Where the new log comes; LOG-recovered unless given.")
+        str | None, typer.Option("--to", metavar="FOLDER", help="The folder of the new log; LOG-recovered unless given.")
     ] = None,
     storage_root: Annotated[
         list[str] | None,
@@ -64,7 +64,7 @@ def rebuild(
     """
     Rebuild a lost or damaged catalog.
 
-    It comes from its newest copy and the journal. Stop everything that uses the log first. Ends with 1 if commits that the journal tells
+    It is made from its newest copy and the journal. Stop everything that uses the log first. Ends with 1 if commits that the journal tells
     of were lost; they are listed. With --from-slabs, where copies and journal are lost too, a new log is made of what the slabs
     hold: rows without the names, keys and offsets of their topics. It ends with 1 if some cannot be read.
     """

@@ -26,6 +26,7 @@ HOMES = {  # of each command the file, and there the function, or the program of
     "stats": "stats.stats",
     "maintain": "stats.maintain",
     "connect": "connect.program",
+    "sql": "sql.program",
     "serve": "serve.serve",
     "apps": "applications.program",
     "store": "stores.program",

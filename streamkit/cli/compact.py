@@ -26,7 +26,7 @@ def compact(
     """
     Keep only the newest record of each key of a topic.
 
-    All records up to the committed end are looked at. Readers and writers go on meanwhile. It may be interrupted at any time,
+    It reads all committed records; other programs can read and write in the meantime. It may be interrupted at any time,
     and goes on when it is called again.
     """
     with open_existing_log(log) as opened, _progress() as bar:

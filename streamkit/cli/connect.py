@@ -32,13 +32,15 @@ from streamkit.errors import ConfigError, StreamKitError
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log, open_log
 
-program = typer.Typer(help="Run connectors, and show how they are.", no_args_is_help=True, rich_markup_mode=None)
-offsets = typer.Typer(help="Show and move how far connectors have come.", no_args_is_help=True, rich_markup_mode=None)
+program = typer.Typer(help="Run connectors, and show their state.", no_args_is_help=True, rich_markup_mode=None)
+offsets = typer.Typer(help="Show and set the positions of connectors.", no_args_is_help=True, rich_markup_mode=None)
 program.add_typer(offsets, name="offsets")
 
 ConnectorsFile = Annotated[Path, typer.Argument(metavar="FILE", help="The connectors, as JSON or properties.")]
 ConnectorArgument = Annotated[str, typer.Argument(metavar="CONNECTOR", help="The connector's name.")]
-TopologyFile = Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A Python file with one topology at module level.")]
+TopologyFile = Annotated[
+    str, typer.Argument(metavar="TOPOLOGY", help="A Python file with one topology at module level, or a file in SQL.")
+]
 WAIT_SECONDS = 0.2
 LINE_SECONDS = 10.0
 
@@ -46,7 +48,7 @@ LINE_SECONDS = 10.0
 @program.command("run")
 def run_connectors(
     file: ConnectorsFile,
-    once: Annotated[bool, typer.Option("--once", help="Move what is there now, then stop.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Move the rows that are there now, then stop.")] = False,
     rest: Annotated[
         str | None,
         typer.Option(
@@ -121,7 +123,7 @@ def progress_line(found: list[TaskStatus]) -> str:
 @program.command("export")
 def export(file: TopologyFile) -> None:
     """
-    Print the connectors of a topology, as `run` takes them.
+    Print the connectors of a topology, in the form that `connect run` reads.
 
     For topologies that run with --connectors external. Placeholders such as ${env:X} stay; a secret that is written out is refused.
     """
@@ -170,7 +172,7 @@ def show_status(
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
-    """Show the tasks of connectors, and why those failed that did."""
+    """Show the tasks of connectors, and why failed ones failed."""
     with open_existing_log(log) as opened:
         found = status.read_status(opened)
         if connector is not None:
@@ -188,7 +190,7 @@ def pause(connector: ConnectorArgument, as_json: JsonOption = False, log: LogOpt
     """
     Ask the workers to pause a connector.
 
-    Its tasks keep open what they have.
+    Its tasks keep their connections, and process no rows until they are resumed.
     """
     with _known(log, connector) as opened:
         status.ask(opened, connector, is_paused=True)
@@ -200,7 +202,7 @@ def stop(connector: ConnectorArgument, as_json: JsonOption = False, log: LogOpti
     """
     Ask the workers to stop a connector.
 
-    Its tasks let go of all, and `offsets` may move it.
+    Its tasks close all connections; then `offsets set` and `offsets reset` are possible.
     """
     with _known(log, connector) as opened:
         status.ask(opened, connector, is_stopped=True)
@@ -250,9 +252,11 @@ def set_offsets(
     try:
         value = json.loads(position)
     except json.JSONDecodeError as error:
-        raise ConfigError(f"the position {position!r} is not JSON: {error}; expected such as '{{\"offset\": 17}}'") from None
+        raise ConfigError(
+            f"the position {position!r} is not JSON: {error}; expected something like '{{\"offset\": 17}}'"
+        ) from None
     if not isinstance(value, dict):
-        raise ConfigError(f"the position {position} is no object; expected such as '{{\"offset\": 17}}'")
+        raise ConfigError(f"the position {position} is no object; expected something like '{{\"offset\": 17}}'")
     with open_existing_log(log) as opened:
         _check_stopped(opened, connector)
         _check_split(opened, connector, split)
@@ -265,7 +269,7 @@ def set_offsets(
 
 def _check_split(log: Log, connector: str, split: str) -> None:
     if group_name(connector) in log.groups.names():
-        raise ConfigError(f"{connector} is a sink, whose positions are in its target; expected a source")
+        raise ConfigError(f"{connector} is a sink, which keeps its positions in its target; expected a source")
     known = read_positions(log, connector)
     if known and split not in known:
         raise ConfigError(f"{connector} has no split {split!r}; it has {', '.join(sorted(known))}")
@@ -274,9 +278,9 @@ def _check_split(log: Log, connector: str, split: str) -> None:
 @offsets.command("reset")
 def reset_offsets(connector: ConnectorArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
     """
-    Forget how far a connector has come; it must not run.
+    Forget the positions of a connector; it must not run.
 
-    A source begins at the beginning. A sink begins where its target says; one whose target keeps no positions, at the beginning.
+    A source begins at the beginning. A sink begins at the position that its target has; if its target keeps no positions, it begins at the beginning.
     """
     with open_existing_log(log) as opened:
         _check_stopped(opened, connector)

@@ -50,7 +50,8 @@ FollowOption = Annotated[bool, typer.Option("--follow", help="Wait for new recor
 BeginningOption = Annotated[
     bool,
     typer.Option(
-        "--from-beginning", help="With --follow: those that are there first, too; with a group, where it has committed nothing."
+        "--from-beginning",
+        help="With --follow: print the existing records first; with a group, only where it has committed nothing.",
     ),
 ]
 PartitionOption = Annotated[
@@ -80,7 +81,7 @@ GroupOption = Annotated[
     typer.Option(
         "--group",
         metavar="GROUP",
-        help="As a member of this group: go on where it has committed, and commit what was printed.",
+        help="As a member of this group: go on where it has committed, and commit the printed records.",
         autocompletion=completion.groups,
     ),
 ]
@@ -110,8 +111,9 @@ def consume(
     """
     Print the records of a topic.
 
-    Without --follow those that are there, from the first one, or from where --group has committed. With --follow those that come.
-    A group's partitions that a silent member holds are waited for; standard error says which ones others keep.
+    Without --follow these are the existing records, from the first one, or from where --group has committed. With --follow
+    they are the records that are written from now on. If a member of the group is silent, the command waits for its partitions; standard
+    error says which partitions other members keep.
     The records of a partition are in the order of their offsets. JSON is one object a line. `streamkit produce` reads what is printed as
     JSON, or as CSV except of opaque topics. NaN and infinities are texts in JSON: "NaN", "Infinity", "-Infinity".
     Tables round numbers to six decimals. A year that is not of 1 to 9999 has a sign, as in +57861-07-09T08:00:00Z.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import islice
 from typing import Annotated
 
 import typer
@@ -13,7 +14,15 @@ from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
 from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.files.record_lines import write_json
-from streamkit.description.dead_letters import COUNTS, dead_letter_counts, dead_letter_json, dead_letters, replay_json
+from streamkit.description.dead_letters import (
+    COUNTS,
+    dead_letter_counts,
+    dead_letter_json,
+    dead_letters,
+    dead_letters_counted,
+    newest_dead_letters,
+    replay_json,
+)
 from streamkit.log.dead_letter import DeadLetter
 from streamkit.log.dead_letter_replay import dead_letter_topics, replay, replayed
 from streamkit.log.opening import open_existing_log
@@ -30,7 +39,7 @@ def list_dead_letters(as_json: JsonOption = False, log: LogOption = None) -> Non
     """
     Show the topics with dead letters.
 
-    How many there are of each step and error, and how many of their records were sent again.
+    It shows how many there are for each step and error, and how many of their records were sent again.
     """
     with open_existing_log(log) as opened:
         found = [row for name in dead_letter_topics(opened) for row in dead_letter_counts(opened, name)]
@@ -47,25 +56,25 @@ def show_dead_letters(
     where: WhereOption = None,
     partitions: PartitionOption = None,
     offset: OffsetOption = None,
+    oldest_first: Annotated[
+        bool, typer.Option("--oldest-first", help="Begin with the oldest of each partition, in the order of the topic.")
+    ] = False,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
-    Show the dead letters of a topic.
+    Show the dead letters of a topic, the newest first.
 
     The record with its place, the error, the step and its line, and the attempt.
 
     In JSON, one object a line, `key` and `value` are the record's columns as JSON texts.
     """
     limit = max_records or (None if as_json else TABLE_ROWS)
+    in_order = dead_letters if oldest_first else newest_dead_letters
     with open_existing_log(log) as opened:
         done = replayed(opened, topic)
-        found: list[DeadLetter] = []
-        total = 0
-        for letter in dead_letters(opened, topic, where, partitions, offset):
-            total += 1
-            if limit is None or len(found) < limit:
-                found.append(letter)
+        found = [*islice(in_order(opened, topic, where, partitions, offset), limit)]
+        total = len(found) if len(found) != limit else dead_letters_counted(opened, topic, where, partitions, offset)
     if as_json:
         write_json(sys.stdout, [dead_letter_json(letter, is_replayed=letter.origin in done) for letter in found])
         return
@@ -76,7 +85,12 @@ def show_dead_letters(
         for letter in found
     ]  # fmt: skip
     more = "; --max N shows more, --json all" if len(found) < total else ""
-    show_table(titles, rows, f"{len(found):,} of {counted(total, 'dead letter')}{more}")
+    chosen = " that match" if where or partitions or offset else ""
+    show_table(
+        titles,
+        rows,
+        f"{len(found):,} of {counted(total, 'dead letter')}{chosen}, {'oldest' if oldest_first else 'newest'} first{more}",
+    )
 
 
 @program.command("replay")
@@ -92,10 +106,10 @@ def replay_dead_letters(
     """
     Send the records of dead letters again.
 
-    They go to the topics that they came from: all of them or none, and each once.
+    They are sent to the topics that they came from: all of them or none, and each once.
 
-    A record is as it was, with its event time and headers, and the number of the attempt in a header. Whoever reads its topic
-    gets it again. Dead letters without a record, of results for instance, are not sent.
+    A record is as it was, with its event time and headers, and the number of the attempt in a header. All readers of its topic
+    get it again. Dead letters without a record, for example of results, are not sent.
     """
     with open_existing_log(log) as opened:
         found = replay(opened, topic, dead_letters(opened, topic, where, partitions, offset), is_dry=dry_run)

@@ -77,7 +77,7 @@ def reset_group(
         typer.Option(
             "--topic",
             metavar="TOPIC",
-            help="A topic, as often as needed; else all the group has committed.",
+            help="A topic, as often as needed; else all in which the group has committed.",
             autocompletion=completion.topics,
         ),
     ] = None,
@@ -86,7 +86,7 @@ def reset_group(
     log: LogOption = None,
 ) -> None:
     """
-    Let a group read on from elsewhere. It is refused while a member is alive.
+    Set the committed offsets of a group. It is refused while a member is alive.
 
     An offset that a partition does not have becomes the nearest one that it has; a time, the first record of that time or later.
     """

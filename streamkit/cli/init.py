@@ -44,10 +44,10 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
 def init(
     file: Annotated[str, typer.Argument(metavar="FILE", help="CSV with a line of names, JSON, or Parquet; plain, .gz or .zst.")],
     form: Annotated[
-        FileFormat | None, choice_option("--format", FileFormat, "How the records lie in it; else its suffix says.")
+        FileFormat | None, choice_option("--format", FileFormat, "The format of the file; by its suffix unless given.")
     ] = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", metavar="NAME", help="The topic to create; else called as the file.")
+        str | None, typer.Option("--topic", metavar="NAME", help="The topic to create; else it gets the file's name.")
     ] = None,
     key: Annotated[
         str | None, typer.Option("--key", metavar="COLUMNS", help="The key's columns, with commas between; else guessed.")
@@ -57,7 +57,7 @@ def init(
     ] = None,
     delimiter: DelimiterOption = None,
     encoding: EncodingOption = "utf-8",
-    folder: Annotated[str, typer.Option("--folder", metavar="DIR", help="Where the files go.")] = ".",
+    folder: Annotated[str, typer.Option("--folder", metavar="DIR", help="The folder of the files.")] = ".",
     rows: Annotated[
         int, typer.Option("--rows", metavar="N", min=1, help="How many records to guess from, and to load.")
     ] = SAMPLE_ROWS,
@@ -95,7 +95,7 @@ def init(
             "timestamp": found.timestamp,
         }
         facts |= {setting.replace(".", "_"): value for setting, value in config.items()}
-        show_json({**facts, "schema": columns, "files": [str(target) for target in files]})
+        show_json({**facts, "doubts": list(found.doubts), "schema": columns, "files": [str(target) for target in files]})
     else:
         _show(name, found, files, config)
 
@@ -129,6 +129,8 @@ def _show(name: str, found: Guess, files: dict[Path, str], config: dict[str, int
     module, test = files
     typer.echo(f"topic {name}: {counted(found.sample.num_rows, 'record')} loaded, {of_key}, {of_time}")
     typer.echo(f"  {found.schema}")
+    for doubt in found.doubts:
+        typer.echo(f"  {doubt}")
     if RETENTION_MS in config:
         kept = duration_text(int(SETTINGS[RETENTION_MS].default))
         typer.echo(
@@ -137,7 +139,7 @@ def _show(name: str, found: Guess, files: dict[Path, str], config: dict[str, int
     if TIMESTAMP_AFTER_MAX_MS in config:
         ahead = duration_text(int(SETTINGS[TIMESTAMP_AFTER_MAX_MS].default))
         typer.echo(
-            f"  {TIMESTAMP_AFTER_MAX_MS}={_ANY_TIME_MS}: it takes rows of any time to come, because some here lie further ahead than {ahead}"
+            f"  {TIMESTAMP_AFTER_MAX_MS}={_ANY_TIME_MS}: it accepts rows with any future time, because some here are further in the future than {ahead}"
         )
     typer.echo(f"{module}  run it:  streamkit run {module} --local --drain")
     typer.echo(f"{test}  test it: python {test}, or pytest {test}")

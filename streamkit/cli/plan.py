@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from streamkit.cli.run import ApplicationFile
 from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.program_changes import subject_lines
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json, show_line
 from streamkit.cli.topology_file import load_topology
 from streamkit.description.applications import is_running
@@ -19,11 +19,10 @@ from streamkit.log.log import Log
 from streamkit.log.opening import existing_location, open_existing_log
 
 if TYPE_CHECKING:
-    from streamkit.engine.runs.preview import Preview, ProgramChange
+    from streamkit.engine.runs.preview import Preview
     from streamkit.plan.refusal import RefusedTopic
 
 REFUSED_CODE = 2
-_SIGNS = {"same": "=", "added": "+", "gone": "-", "changed": "~", "refused": "!"}
 
 
 def plan(
@@ -41,8 +40,8 @@ def plan(
     """
     Show what a start would change, and change nothing.
 
-    It is compared with what the application of that name last ran in the log, and with the state that this left. Signs: = stays,
-    + new, - gone, ~ changed, ! refused. The exit status is 0 if a start would go on, 2 if it would be refused, 1 if there is no telling.
+    The topology is compared with the one that the application of this name ran last in the log, and with the state that it left. Signs: = stays,
+    + new, - gone, ~ changed, ! refused. The exit status is 0 if a start would be accepted, 2 if it would be refused, 1 if this cannot be said.
     """
     existing_location(log)
     topology = load_topology(file)
@@ -73,7 +72,7 @@ def _shown(topology: Topology, log: Log, tasks: int | None, rebuild: Sequence[st
 
 
 def _described(found: Preview, log: Log) -> dict[str, Any]:
-    from streamkit.engine.runs.preview import SUBJECTS
+    from streamkit.plan.program_change import SUBJECTS
 
     known = found.known
     return {
@@ -83,22 +82,16 @@ def _described(found: Preview, log: Log) -> dict[str, Any]:
         "generation": 0 if known is None else known.generation,
         "epochs": 0 if known is None else known.epoch,
         "running": known is not None and is_running(log, known),
-        **{subject: [_change(change) for change in found.of(subject)] for subject in SUBJECTS},
+        **{subject: [change.to_json() for change in found.of(subject)] for subject in SUBJECTS},
     }
-
-
-def _change(change: ProgramChange) -> dict[str, str]:
-    return {name: value for name, value in asdict(change).items() if name != "subject"}
 
 
 def _lines(shown: dict[str, Any]) -> Iterator[str]:
     yield f"{shown['application']}: {_standing(shown)}" if "generation" in shown else shown["application"]
-    for subject, changes in shown.items():
-        if isinstance(changes, list) and changes and subject != "refusals":
-            yield from ("", subject, *_change_lines(subject, changes))
+    yield from subject_lines(shown)
     yield ""
     if shown["starts"]:
-        yield f"A start would go on.{' It would end the run that goes on now.' if shown['running'] else ''}"
+        yield f"A start would be accepted.{' It would end the run that is active now.' if shown['running'] else ''}"
     for refusal in shown["refusals"]:
         yield from f"A start would be refused: {refusal}".splitlines()
 
@@ -108,16 +101,3 @@ def _standing(shown: dict[str, Any]) -> str:
         return "new in this log"
     running = ", running now" if shown["running"] else ""
     return f"generation {shown['generation']} has committed {counted(shown['epochs'], 'epoch')}{running}"
-
-
-def _change_lines(subject: str, changes: list[dict[str, str]]) -> Iterator[str]:
-    """A line each; steps that stay are only counted, for there are many."""
-    listed = [change for change in changes if subject != "steps" or change["fate"] != "same"]
-    width = max((len(change["name"]) for change in listed), default=0)
-    for change in listed:
-        start, now = f"  {_SIGNS[change['fate']]} {change['name']:<{width}}  ", change["text"]
-        yield from (
-            [f"{start}- {change['before']}", f"{' ' * len(start)}+ {now}"] if change["before"] else [f"{start}{now}".rstrip()]
-        )
-    if len(listed) < len(changes):
-        yield f"  = {counted(len(changes) - len(listed), 'step')} as before"

@@ -78,7 +78,7 @@ IdOption = Annotated[
     typer.Option(
         "--id",
         metavar="ID",
-        help="Write as the producer of this id, of which an older one can write no more.",
+        help="Write as the producer of this id; older producers of this id can no longer write.",
         show_default=False,
     ),
 ]
@@ -92,7 +92,7 @@ def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=completion.topics)],
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file with the records; - reads them from standard input.")],
     form: Annotated[
-        FileFormat | None, choice_option("--format", FileFormat, "How the records lie in it; else its suffix says.")
+        FileFormat | None, choice_option("--format", FileFormat, "The format of the file; by its suffix unless given.")
     ] = None,
     producer_id: IdOption = None,
     timestamp_column: TimestampColumnOption = None,
@@ -108,14 +108,14 @@ def produce(
     """
     Write the records of a file to a topic.
 
-    All of them in one transaction, or none; from standard input they go as they come, and what was sent before an error or an interrupt
-    stays: standard error says how much.
+    All of them are written in one transaction, or none. From standard input they are written as they arrive, and records that were written
+    before an error or an interrupt stay: standard error says how many.
     CSV has a line of names, JSON one object a line, with every column of the topic. Unless a format is given, times are ISO 8601 (UTC if there is
     no zone) or milliseconds, bytes base 64, headers pairs of a name and base 64, NaN and infinities in JSON "NaN", "Infinity", "-Infinity": what
     `streamkit consume` prints can be read, but for texts in Avro's unions of several types, which stay texts.
-    Opaque topics take JSON and Parquet only.
+    For opaque topics the format must be JSON or Parquet.
 
-    A record whose column _deleted is true deletes its key: of JSON the key columns are enough, as in {"name": "ann", "_deleted": true}.
+    A record whose column _deleted is true deletes its key: in JSON the key columns are enough, as in {"name": "ann", "_deleted": true}.
     Its event time is that of the topic's timestamp column if it has that, else _timestamp, else the time of arrival.
     """
     chosen = form or form_of_name(file)

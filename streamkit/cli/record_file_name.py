@@ -19,7 +19,7 @@ def form_of_name(file: str) -> FileFormat:
     found = FileFormat.CSV if suffix == _TABS else SUFFIXES.get(suffix)
     if found is None:
         raise ConfigError(
-            f"{file!r} does not say how its records lie in it; expected one of {', '.join((*SUFFIXES, _TABS))}, and {' or '.join(COMPRESSIONS)} "
+            f"{file!r} does not say the format of the file; expected one of {', '.join((*SUFFIXES, _TABS))}, and {' or '.join(COMPRESSIONS)} "
             f"behind it where it is compressed, or --format {'|'.join(words_of(FileFormat))}"
         )
     return found

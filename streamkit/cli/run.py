@@ -20,7 +20,9 @@ from streamkit.log.opening import existing_location, has_log, open_existing_log
 from streamkit.plan.inputs import is_declared
 
 HOW_RUNS_BEGIN_AND_END = ("once", "drain", "rebuild", "leader", "accept_loss")  # the options of a run that a standby refuses
-ApplicationFile = Annotated[str, typer.Argument(metavar="FILE", help="A Python file with one topology at module level.")]
+ApplicationFile = Annotated[
+    str, typer.Argument(metavar="FILE", help="A Python file with one topology at module level, or a file in SQL.")
+]
 
 
 def run_file(file: str, arguments: Arguments) -> None:
@@ -35,10 +37,11 @@ def run_file(file: str, arguments: Arguments) -> None:
 
 def stand_by_file(file: str, arguments: Arguments) -> None:
     """
-    Take the topology in a file over when its run is gone.
+    Take over the topology in a file when its run is gone.
 
     Until then it starts nothing but Spark (unless --local), and keeps the stores in this host's folder up to date. A run is gone
-    when it has given no sign of life for 2 s; one that ended or was stopped is not followed. A newer run takes its place again.
+    when it has given no sign of life for 2 s; one that ended or was stopped is not followed. If a newer run fences
+    the standby's own run, the standby waits again.
     """
     if arguments.options.is_bounded:
         raise typer.BadParameter("a run with --once or --drain ends by itself; expected neither of them for one that stands by")
@@ -61,7 +64,7 @@ def explain(
     """
     Show what the topology in a file is compiled to.
 
-    It goes pass by pass, and nothing runs. JSON has the program as values, and texts. No log is needed if every source in the file has schema=.
+    It shows each pass of the compiler, and runs nothing. JSON has the program as values, and texts. No log is needed if every source in the file has schema=.
     """
     from streamkit.engine.runs.compile import explain_and_compile  # no other command pays for it
 

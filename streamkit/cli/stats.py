@@ -61,7 +61,7 @@ def maintain(
     """
     Merge, compact, and delete what is not kept any longer.
 
-    Small files become large ones, records go by retention and compaction, and so do files that nothing refers to. A running
+    Small files are merged into large ones; retention and compaction delete records; files that nothing refers to are deleted. A running
     application does this by itself. It may be interrupted at any time, and goes on when it is called again.
     """
     with open_existing_log(log) as opened:

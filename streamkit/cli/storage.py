@@ -37,23 +37,27 @@ def list_roots(as_json: JsonOption = False, log: LogOption = None) -> None:
 @program.command("set")
 def set_roots(
     roots: Annotated[
-        list[str] | None, typer.Argument(metavar="FOLDER", help="All folders that are to hold copies beside the log's own.")
+        list[str] | None,
+        typer.Argument(metavar="FOLDER", help="All folders with copies of the log's files, besides the log's own folder."),
     ] = None,
     factor: Annotated[
         int | None,
-        typer.Option("--factor", metavar="N", help="Copies of each file; as on record unless given, at first one per folder."),
+        typer.Option("--factor", metavar="N", help="Copies of each file; as before unless given, at first one for each folder."),
     ] = None,
     min_insync: Annotated[
         int | None,
         typer.Option(
             "--min-insync",
             metavar="N",
-            help="Copies that must be durable before a write counts; as on record unless given, at first 1.",
+            help="Copies that must be durable before a write counts; as before unless given, at first 1.",
         ),
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="Keep copies in no other folder any more.")] = False,
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="The log has moved here, or a root with slabs has lost its marker: it is this log's.")
+        bool,
+        typer.Option(
+            "--adopt", help="The log has moved here, or a folder with slabs has lost its marker; it belongs to this log."
+        ),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Leave out a root even if slabs have no whole copy elsewhere.")] = False,
     as_json: JsonOption = False,
@@ -63,7 +67,7 @@ def set_roots(
     Keep copies of the log's files in these folders from now on.
 
     `streamkit storage repair` copies what is there already. After a disk was replaced, name the same folders again: an empty
-    one is taken for the new disk. Restart what writes: it keeps the folders and numbers it knows, except those left out.
+    one counts as the new disk. Restart all programs that write: they keep the former folders and numbers, except folders that are left out.
     """
     with open_existing_log(log) as opened:
         _check_roots(roots, [root.path for root in opened.catalog.replication().roots], none=none)

@@ -10,16 +10,18 @@ import typer
 
 from streamkit.cli.applications import ApplicationArgument
 from streamkit.cli.terminal import completion
+from streamkit.cli.terminal.key_command import KeyCommand
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_json
 from streamkit.cli.terminal.table import show_table
 from streamkit.cli.verification import verify
 from streamkit.connectors.files.far_times import printed_rows
+from streamkit.connectors.files.record_lines import cell_text
 from streamkit.description.stores import store_description
 from streamkit.errors import ConfigError
 from streamkit.log.opening import open_existing_log
 from streamkit.plan.duration import duration_text
-from streamkit.query.store_rows import StoreSelection, absence_of_key, changes_of_key, rows_of_key, view_as_of
+from streamkit.query.store_rows import AskedKey, StoreSelection, absence_of_key, changes_of_key, rows_of_key, view_as_of
 from streamkit.state.hot_keys import load_of
 from streamkit.state.view import open_view, open_views
 
@@ -27,12 +29,34 @@ program = typer.Typer(help="Look into the stores of applications.", no_args_is_h
 
 TABLE_ROWS = 20
 StoreArgument = Annotated[str, typer.Argument(metavar="STORE", help="The store's name.", autocompletion=completion.stores)]
+KeyArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="KEY",
+        help="The key, as it is printed; if it has several columns, a value for each but those of --null, and none if --null names all. "
+        "A text that begins with - is written behind --.",
+        show_default=False,
+    ),
+]
+NullColumnOption = Annotated[
+    list[str] | None,
+    typer.Option("--null", metavar="COLUMN", help="A key column that is null, as often as there are such.", show_default=False),
+]
 AsOfOption = Annotated[
     str | None,
     typer.Option(
         "--as-of",
         metavar="WHEN",
-        help="The number of an epoch, or a time such as 2026-01-31T12:00:00Z: the rows as they were then.",
+        help="The number of an epoch, or a time of the host such as 2026-01-31T12:00:00Z: the rows as the store had them then.",
+        show_default=False,
+    ),
+]
+ValidAtOption = Annotated[
+    str | None,
+    typer.Option(
+        "--valid-at",
+        metavar="TIME",
+        help="An event time such as 2026-01-31T12:00:00Z: of a store that keeps versions, the rows that were valid then.",
         show_default=False,
     ),
 ]
@@ -71,56 +95,60 @@ def list_stores(
     show_table(("application", "store", "layout", "key", "columns", "changelog rows", "bytes"), rows)
 
 
-@program.command("get")
+@program.command("get", cls=KeyCommand)
 def get_row(
     app: ApplicationArgument,
     store: StoreArgument,
-    key: Annotated[list[str], typer.Argument(metavar="KEY", help="The key; if it has several columns, a value for each.")],
+    key: KeyArgument = None,
+    null: NullColumnOption = None,
     window: Annotated[
         str | None,
         typer.Option(
             "--window",
             metavar="START",
-            help="Of a windowed store, the window that starts then, as in 2026-01-31T12:00:00Z, or milliseconds since 1970; else all.",
+            help="For a windowed store, the window that starts at this time, as in 2026-01-31T12:00:00Z, or milliseconds since 1970; else all.",
         ),
     ] = None,
     as_of: AsOfOption = None,
+    valid_at: ValidAtOption = None,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
     Show the row of a key, or of each of its windows.
 
-    It is that of the last committed epoch, unless --as-of names another. Tables round numbers to six decimals; JSON is a list of rows, of a store without
+    It is the row of the last committed epoch, unless --as-of names another. Tables round numbers to six decimals; JSON is a list of rows, of a store without
     windows too.
     """
+    asked = AskedKey(tuple(key or ()), tuple(null or ()))
     with open_existing_log(log) as opened:
         view = open_view(opened, app, store)
         with view_as_of(view, as_of) as seen:
-            table = rows_of_key(seen, key, window)
+            table = rows_of_key(seen, asked, window, valid_at)
         if not table.num_rows:
-            raise ConfigError(absence_of_key(view, key, window))
+            raise ConfigError(absence_of_key(view, asked, window, valid_at))
     if as_json:
         show_json(printed_rows(table))
         return
     show_table(table.column_names, [tuple(row.values()) for row in printed_rows(table)], thousands="")
 
 
-@program.command("history")
+@program.command("history", cls=KeyCommand)
 def show_history(
     app: ApplicationArgument,
     store: StoreArgument,
-    key: Annotated[list[str], typer.Argument(metavar="KEY", help="The key; if it has several columns, a value for each.")],
+    key: KeyArgument = None,
+    null: NullColumnOption = None,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
-    Show what became of the rows of a key.
+    Show the history of the rows of a key.
 
     It shows the changes that the changelog still has, each with the epoch that made it. Compaction leaves the newest one of each row.
     """
     with open_existing_log(log) as opened:
-        table = changes_of_key(open_view(opened, app, store), key)
+        table = changes_of_key(open_view(opened, app, store), AskedKey(tuple(key or ()), tuple(null or ())))
     if as_json:
         show_json(printed_rows(table))
         return
@@ -139,10 +167,21 @@ def scan_store(
             help="Only rows whose first key column has this value; the next one by a second --prefix.",
         ),
     ] = None,
+    null: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--null",
+            metavar="COLUMN",
+            help="A column of the prefix that is null, as often as there are such; --prefix has the values of the others.",
+            show_default=False,
+        ),
+    ] = None,
     starts_with: Annotated[
         str | None,
         typer.Option(
-            "--starts-with", metavar="TEXT", help="Only rows whose key column behind the --prefix begins so; else the first."
+            "--starts-with",
+            metavar="TEXT",
+            help="Only rows whose key column after the --prefix begins with this; without --prefix the first one.",
         ),
     ] = None,
     first: Annotated[
@@ -153,7 +192,7 @@ def scan_store(
             help="Of windows, those that start then or later; else rows from this value of the first key column on.",
         ),
     ] = None,
-    before: Annotated[str | None, typer.Option("--before", metavar="BOUND", help="As --from, for those before it.")] = None,
+    before: Annotated[str | None, typer.Option("--before", metavar="BOUND", help="As --from, but the rows before it.")] = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -161,6 +200,7 @@ def scan_store(
         ),
     ] = None,
     as_of: AsOfOption = None,
+    valid_at: ValidAtOption = None,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
@@ -171,7 +211,7 @@ def scan_store(
     epoch, unless --as-of names another, by windows, then by keys.
     """
     most = limit if as_json or limit is not None else TABLE_ROWS
-    scan = StoreSelection(tuple(prefix or ()), starts_with, first, before)
+    scan = StoreSelection(tuple(prefix or ()), starts_with, first, before, valid_at, tuple(null or ()))
     with open_existing_log(log) as opened, view_as_of(open_view(opened, app, store), as_of) as seen:
         table = scan.rows(seen, None if most is None else most + 1)
     rows = table if most is None else table.slice(0, most)
@@ -204,7 +244,7 @@ def show_load(
     log: LogOption = None,
 ) -> None:
     """
-    Show which keys and key groups the newest changes are about.
+    Show which keys and key groups have the newest changes.
 
     It looks at the newest 500,000 changes of each store; a key counts once in each epoch. A key group with more than four times an even
     share is hot. The busiest task is shown too: where one key has most of the changes, more tasks do not help.
@@ -218,7 +258,7 @@ def show_load(
     rows = [
         (
             one.store, one.changes, ", ".join(f"{group} ({one.by_key_group[group] / one.changes:.0%})" for group in one.hot_key_groups) or "none",
-            f"{one.busiest_task:.1f}", "; ".join(f"{', '.join(map(str, hot.key.values()))} ({hot.share:.1%})" for hot in one.hottest),
+            f"{one.busiest_task:.1f}", "; ".join(f"{', '.join(str(cell_text(value)) for value in hot.key.values())} ({hot.share:.1%})" for hot in one.hottest),
         )
         for one in found
     ]  # fmt: skip

@@ -22,7 +22,7 @@ from streamkit.log.topic.topic import declare_topic
 program = typer.Typer(help="Show, create, alter and delete topics.", no_args_is_help=True, rich_markup_mode=None)
 TopicNameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The topic's name.", autocompletion=completion.topics)]
 NewTopicArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the topic to create.")]
-InternalOption = Annotated[bool, typer.Option("--all", help="Show the topics of applications' own too, such as changelogs.")]
+InternalOption = Annotated[bool, typer.Option("--all", help="Also show the applications' own topics, such as changelogs.")]
 ConfigOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -155,7 +155,7 @@ def alter_topic(
         typer.Option(
             "--delete-config",
             metavar="NAME",
-            help="A setting that goes back to its default, as often as needed.",
+            help="A setting that gets its default value again, as often as needed.",
             autocompletion=completion.setting_names,
         ),
     ] = None,
@@ -197,7 +197,7 @@ def delete_topic(
     """
     Delete a topic with its records.
 
-    Those who still use it are not asked, and get an error.
+    Programs that still use it get an error.
     """
     with open_existing_log(log) as opened:
         described = opened.describe(topic)

@@ -1,4 +1,4 @@
-"""The topology in a Python file: the one that it runs, else the one that it assigns at module level, whatever its name."""
+"""The topology in a file: of Python, the one that it runs, else the one that it assigns at module level; of SQL, that of all its queries."""
 
 from __future__ import annotations
 
@@ -19,8 +19,13 @@ def load_topology(path: str) -> Topology:
     """
     Run a Python file as an import would, and return its topology; `sk.main(topology)` in it says which, and runs nothing.
 
-    ConfigError if there is no such file, or no topology or more than one in it; TopologyError with the line if the file itself fails.
+    A file whose name ends with `.sql` is read as a script. ConfigError if there is no such file, or no topology or more than one in it;
+    TopologyError with the line if the file itself fails.
     """
+    if path.endswith(".sql"):
+        from streamkit.sql.script.topology import load_sql  # a file of Python pays for none
+
+        return load_sql(path)
     with taking_over() as taken:
         module = _load_module(Path(path))
     found = {id(topology): (topology.name, topology) for topology in taken} or _assigned(module)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import typer
 
 from streamkit.cli.run import ApplicationFile
@@ -15,7 +14,7 @@ from streamkit.cli.terminal.rendering import JsonOption, show_json, show_note
 from streamkit.cli.topology_file import load_topology
 from streamkit.errors import ConfigError
 from streamkit.log.opening import open_existing_log
-from streamkit.names import OFFSET, PARTITION, TIMESTAMP
+from streamkit.names import HEADERS, OFFSET
 from streamkit.plan.inputs import sources_of
 from streamkit.query.predicate import parse_predicate
 from streamkit.query.wanted import condition_schema
@@ -29,20 +28,22 @@ TABLE_RECORDS_MAX = 200_000
 
 def trace(
     file: ApplicationFile,
-    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Records of this stream alone.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only records of this stream.")] = None,
     where: Annotated[str | None, typer.Option("--where", metavar="CONDITION", help="Only records for which this holds.")] = None,
     max_records: Annotated[int, typer.Option("--max", metavar="N", min=1, help="At most so many records, the newest.")] = 50,
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="The page that is written.")] = "trace.html",
-    drain: Annotated[bool, typer.Option("--drain", help="Close all windows behind the last record.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="Close all windows after the last record.")] = False,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
-    Write what records do on their way through a topology as a page.
+    Write a page that shows how records pass through a topology.
 
-    The newest records of its streams are taken, by time, and before them all of its tables. It runs in memory: nothing in the log changes,
-    and stores begin empty. So a count begins at 0, and windows hold what is traced. The page needs no other file.
+    The trace begins with all records of the topology's tables, and goes on with the newest records of its streams, by time. It runs in memory:
+    nothing in the log changes, and stores begin empty. So a count begins at 0, and windows have only the traced records. The page needs no other
+    file. No record is late because of a record that is not traced.
     """
+    from streamkit.testing.newest_records import newest_records
     from streamkit.testing.trace import trace as trace_records  # no other command pays for it
 
     topology = load_topology(file)
@@ -53,10 +54,17 @@ def trace(
         chosen = [topic] if topic is not None else streams
         if where is not None and len(chosen) > 1:
             raise ConfigError(
-                f"--where speaks of one topic, and {topology.name} reads {', '.join(chosen)}; expected --topic beside it"
+                f"--where is a condition on one topic, and {topology.name} reads {', '.join(chosen)}; expected --topic, too"
             )
-        rows = _newest({name: _records(opened, name, where) for name in chosen}, max_records)
-        before = {name: _table(opened, name) for name in tables if name not in chosen}
+        missing = _missing(topology, opened)
+        there = [name for name in chosen if name not in missing]
+        if not there:
+            raise ConfigError(
+                f"there are no records to trace: {', '.join(chosen)} {'is' if len(chosen) == 1 else 'are'} not in the log yet; the first run of "
+                f"{topology.name} creates what it declares, and streamkit produce fills it"
+            )
+        rows = newest_records(topology, opened, {name: _records(opened, name, where) for name in there}, max_records)
+        before = {name: _table(opened, name) for name in tables if name not in chosen and name not in missing}
         found = trace_records(topology, rows, before=before, log=opened, max_records=max_records, drain=drain)
     if as_json:
         show_json({"application": found.application, "epochs": found.epochs})
@@ -72,28 +80,18 @@ def _inputs(topology: Topology) -> tuple[list[str], list[str]]:
     return list(streams), list(dict.fromkeys(source.topic for source in sources if source.topic not in streams))
 
 
+def _missing(topology: Topology, log: Log) -> set[str]:
+    """The topics that a topology declares, and that its first start will create."""
+    return {topic.name for topic in topology.added_topics} - set(log.topics())
+
+
 def _records(log: Log, topic: str, where: str | None) -> pa.Table:
-    """The records of a topic for which a condition holds."""
-    rows = log.read(topic)
+    """The records of a topic for which a condition holds, by partition and offset, with their headers."""
+    rows = log.read(topic, [*log.topic(topic).schema.names, HEADERS])
     if where is None:
         return rows
     condition = parse_predicate(where, condition_schema(log.topic(topic)))
     return rows.filter(condition.expression)
-
-
-def _newest(by_topic: dict[str, pa.Table], count: int) -> dict[str, pa.Table]:
-    """The newest records of all topics together, so many."""
-    times = [pc.cast(rows[TIMESTAMP], pa.int64()) for rows in by_topic.values()]
-    every = pa.chunked_array([chunk for column in times for chunk in column.chunks], pa.int64())
-    if len(every) <= count:
-        return {topic: _piped(rows) for topic, rows in by_topic.items()}
-    kept = pc.select_k_unstable(every, count, [("", "descending")]).sort()
-    found, first = dict[str, pa.Table](), 0
-    for topic, rows in by_topic.items():
-        own = [place - first for place in kept.to_pylist() if first <= place < first + rows.num_rows]
-        found[topic] = _piped(rows.take(own))
-        first += rows.num_rows
-    return found
 
 
 def _table(log: Log, topic: str) -> pa.Table:
@@ -104,9 +102,6 @@ def _table(log: Log, topic: str) -> pa.Table:
             f"the table {topic} has {count:,} records, and a trace takes up to {TABLE_RECORDS_MAX:,}, since it keeps them in memory; "
             "expected a smaller table: sk.trace(app, rows, before={…}) takes those you choose"
         )
-    return _piped(log.read(topic))
-
-
-def _piped(rows: pa.Table) -> Any:
-    """Rows as they are sent again: without the places that they had."""
-    return rows.drop_columns([name for name in (PARTITION, OFFSET) if name in rows.column_names])
+    return log.read(topic, [*log.topic(topic).schema.names, HEADERS]).drop_columns(
+        [OFFSET]
+    )  # no trace shows it: it would cost a commit a gap

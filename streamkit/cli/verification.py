@@ -234,7 +234,7 @@ def _summary(app: str, found: Sequence[VerifiedTask]) -> str:
     compared = [task for task in equal if any(one.has_log for one in task.stores)]
     left_out = sorted({str(one.store) for task in equal for one in task.stores if not one.has_log})
     if compared or not left_out:
-        text = f"{app}: what {counted(len(compared), 'task')} of {len(found)} keep here is what the changelogs say"
+        text = f"{app}: the stores of {len(compared)} of {counted(len(found), 'task')} are what the changelogs say"
     else:
         text = f"{app}: nothing was compared"
     if left_out:
@@ -247,5 +247,5 @@ def _summary(app: str, found: Sequence[VerifiedTask]) -> str:
         parts = [f"{names.count(name)} {name}" for name in ("damaged", "untrusted", "absent") if name in names]
         text += f"; {', '.join(parts)}: when next opened, {follows}"
     if outdated := sum(task.is_outdated for task in found):
-        text += f"; in {counted(outdated, 'task')} what has no log is out of date, and begins empty when next opened"
+        text += f"; in {counted(outdated, 'task')} the stores without a log are out of date, and begin empty when next opened"
     return text

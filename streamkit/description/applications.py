@@ -8,11 +8,13 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
+from streamkit.engine.epoch.row_counting import rows_of_stores
 from streamkit.engine.runs.history import history_of
 from streamkit.engine.runs.step_figures import StepFigures, step_figures
 from streamkit.errors import FormatVersionError
-from streamkit.log.catalog.applications import ApplicationState, StoreState
+from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.database.pulse import LAPSE_MS
+from streamkit.log.input_lag import input_partitions
 from streamkit.log.log import Log
 from streamkit.names import application_heartbeat
 from streamkit.plan.program import Program
@@ -32,10 +34,15 @@ class InputPosition:
 
 
 @dataclass(frozen=True)
-class ChangelogSize:
-    """A store, and how much there is in its changelog."""
+class StoreSize:
+    """
+    A store, how many rows it has, and how much there is in its changelog.
+
+    `rows` is None until an epoch has counted them, and for a store without a log. A table of more than 100,000 rows is counted in a sample.
+    """
 
     store: str
+    rows: int | None
     changelog: str
     records: int
     bytes: int
@@ -43,7 +50,7 @@ class ChangelogSize:
 
 @dataclass(frozen=True)
 class ApplicationDescription:
-    """An application of one look; topics that were deleted since are left out."""
+    """An application of one look; topics that were deleted since are among its inputs only once they were made again."""
 
     name: str
     epochs: int
@@ -60,7 +67,8 @@ class ApplicationDescription:
     null_key: int
     errors: int
     inputs: tuple[InputPosition, ...]
-    stores: tuple[ChangelogSize, ...]
+    missing_inputs: tuple[str, ...]
+    stores: tuple[StoreSize, ...]
     steps: tuple[StepFigures, ...]
     restoring: tuple[Mapping[str, Any], ...]
 
@@ -88,15 +96,21 @@ def application_description(log: Log, state: ApplicationState) -> ApplicationDes
         late=_total(state, "late"),
         null_key=_total(state, "null_key"),
         errors=_total(state, "error"),
-        inputs=tuple(_inputs(log, state, names)),
-        stores=tuple(_store(log, store, names[store.changelog_topic_id]) for store in state.stores.values()),
+        inputs=tuple(InputPosition(one.topic, one.partition, one.next_offset, one.lag) for one in input_partitions(log, state)),
+        missing_inputs=log.catalog.applications.current_inputs(state).missing,
+        stores=tuple(_stores(log, state, names)),
         steps=tuple(steps_of(log, state)),
         restoring=tuple(one.to_json() for one in restoring_now(log.storage.root, state.name)),
     )
 
 
+def rows_in_stores(state: ApplicationState) -> Mapping[str, int]:
+    """How many rows the stores of an application have, by name, as of its last commit."""
+    return rows_of_stores(state.metrics, {store.name: store.changelog_topic_id for store in state.stores.values()})
+
+
 def is_running(log: Log, state: ApplicationState) -> bool:
-    """Whether a driver of the application has been heard of lately."""
+    """Whether a driver of the application has been heard of in the last minute."""
     heartbeat = application_heartbeat(state.id, state.generation)
     return log.heartbeats.ages_ms(heartbeat).get(heartbeat, LAPSE_MS) < LAPSE_MS
 
@@ -118,21 +132,16 @@ def read_program(text: str) -> Program:
 
 def epochs_of(log: Log, application: str, last: int) -> list[dict[str, Any]]:
     """The last epochs of an application as plain values, oldest first; ConfigError if there is no such application."""
-    found = history_of(log.catalog.epochs.last(log.catalog.applications.get(application).id, last)).to_pylist()
+    found = history_of(log.catalog, application, last).to_pylist()
     return [{name: dict(value) if isinstance(value, list) else value for name, value in epoch.items()} for epoch in found]
 
 
-def _inputs(log: Log, state: ApplicationState, names: Mapping[int, str]) -> Iterable[InputPosition]:
-    for topic_id, offsets in state.positions.items():
-        if topic_id in names:
-            ends = log.catalog.manifest.end_offsets(topic_id)
-            for partition, offset in sorted(offsets.items()):
-                yield InputPosition(names[topic_id], partition, offset, ends[partition] - offset)
-
-
-def _store(log: Log, store: StoreState, changelog: str) -> ChangelogSize:
-    held = log.describe(changelog)
-    return ChangelogSize(store.name, changelog, held["rows"], held["bytes"])
+def _stores(log: Log, state: ApplicationState, names: Mapping[int, str]) -> Iterable[StoreSize]:
+    rows = rows_in_stores(state)
+    for store in state.stores.values():
+        changelog = names[store.changelog_topic_id]
+        held = log.describe(changelog)
+        yield StoreSize(store.name, rows.get(store.name), changelog, held["rows"], held["bytes"])
 
 
 def _total(state: ApplicationState, metric: str) -> int:

@@ -20,6 +20,7 @@ class StoreDescription:
     layout: str
     window_size_ms: int | None
     retention_ms: int | None
+    history_ms: int | None
     key: str
     columns: str
     changelog_rows: int
@@ -42,6 +43,7 @@ def store_description(log: Log, view: StoreView) -> StoreDescription:
         layout=layout.name,
         window_size_ms=store.window_size_ms,
         retention_ms=store.retention_ms,
+        history_ms=view.history_ms,
         key=", ".join(f"{column.name} {column.type}" for column in store.key),
         columns=", ".join(f"{field.name} {from_arrow(field.type)}" for field in values),
         changelog_rows=sum(partition.records for partition in changelog),

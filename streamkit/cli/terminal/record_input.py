@@ -11,7 +11,7 @@ DelimiterOption = Annotated[
     typer.Option(
         "--delimiter",
         metavar="CHARACTER",
-        help="What stands between the values of CSV, such as ; or a tab; a comma unless given, in .tsv a tab.",
+        help="The character between the values of CSV, such as ; or a tab; a comma unless given, in .tsv a tab.",
         show_default=False,
     ),
 ]

@@ -53,6 +53,11 @@ def show_error(error: Exception) -> None:
     _show_apart(f"error: {error_text(error)}")
 
 
+def show_failure(error: Exception) -> None:
+    """Print what went wrong with a statement, with the class of the error, on standard error."""
+    _show_apart(f"{type(error).__name__}: {error_text(error)}")
+
+
 def _show_apart(message: str) -> None:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(visible(message, kept="\n\t"), markup=False, emoji=False)

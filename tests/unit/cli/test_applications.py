@@ -8,6 +8,7 @@ import re
 import pytest
 
 import streamkit as sk
+from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError
 from streamkit.log.upkeep import Upkeep
 
@@ -23,14 +24,15 @@ def test_list_shows_where_applications_stand(streamkit, application):
 
 
 def test_describe_shows_positions(streamkit, application):
-    """A description has how far every partition was read, how many records wait, and each store's changelog."""
+    """A description has how far every partition was read, how many records wait, and each store's rows and changelog."""
     with sk.open_log(streamkit.root) as log, log.producer() as producer:
         producer.send("orders", {"customer": "eve", "number": 7, "amount": 1.0})
     lines = [line.split() for line in streamkit("apps", "describe", application).splitlines()]
 
     assert ["orders", "0", "3", "1"] in lines
-    (hourly,) = [line for line in lines if line[:2] == ["hourly", f"{application}-hourly-changelog"]]
-    assert int(hourly[2]) > 0 and int(hourly[3].replace(",", "")) > 0
+    (hourly,) = [line for line in lines if line[:1] == ["hourly"] and line[2] == f"{application}-hourly-changelog"]
+    assert int(hourly[1]) == int(streamkit("store", "count", application, "hourly")) > 0
+    assert int(hourly[3]) > 0 and int(hourly[4].replace(",", "")) > 0
     assert ["lag", "1"] in lines and ["late", "0"] in lines and ["generation", "1"] in lines
 
 
@@ -59,6 +61,76 @@ def test_history_shows_the_last_epochs(streamkit, application):
         streamkit("apps", "history", "nobody")
 
 
+@pytest.fixture
+def changed(root):
+    """The application `shop`, started with a program, with the same once more, and with another one."""
+    with sk.open_log(root) as log:
+        for amount, name in ((1, "all"), (1, "all"), (2, "all"), (2, "large")):
+            app = sk.Topology("shop")
+            app.stream("orders").filter(f"amount > {amount}", name=name).to("copies")
+            start(log.catalog, log.storage, sk.compile(app, log), tasks=2)
+    return "shop"
+
+
+def test_programs_shows_the_starts_that_changed_one(streamkit, changed):
+    """The newest start is first, each with the number of its changes; a start with the same program has no line."""
+    lines = [line.split() for line in streamkit("apps", "programs", changed).splitlines()]
+    assert [(line[0], line[2:]) for line in lines if line and line[0].isdigit()] == [
+        ("4", ["2", "2"]),
+        ("3", ["2", "1"]),
+        ("1", ["2", "3"]),
+    ]
+    assert all(re.fullmatch(r"20\d\d-\d\d-\d\dT.*Z", line[1]) for line in lines if line and line[0].isdigit())
+    with pytest.raises(ConfigError, match="application 'nobody' does not exist"):
+        streamkit("apps", "programs", "nobody")
+
+
+def test_programs_shows_what_a_start_changed(streamkit, changed):
+    """With a generation the changes have the signs and words of a plan, both texts of a step, and what they are compared with."""
+    output = streamkit("apps", "programs", changed, "3")
+    assert output.startswith("shop: generation 3 started at 20")
+    expected = """
+inputs
+  = orders  stream
+
+outputs
+  = copies
+
+steps
+  ~ all  - filter: amount > 1.0
+         + filter: amount > 2.0
+
+1 change since the program of generation 1.
+"""
+    assert output.partition("\n")[2] == expected
+    renamed = streamkit("apps", "programs", changed, "4")
+    assert "+ large  filter: amount > 2.0" in renamed and "- all    filter: amount > 2.0" in renamed
+    assert streamkit("apps", "programs", changed, "1").endswith("It was the first start.\n")
+    with pytest.raises(
+        ConfigError, match="generation 2 of 'shop' is not known to have changed the program; expected one of 4, 3, 1"
+    ):
+        streamkit("apps", "programs", changed, "2")
+
+
+def test_a_program_before_that_is_forgotten_is_told(streamkit, root, changed):
+    """Of the oldest start that is known nothing is compared, since the program before it is not known any more."""
+    with sk.open_log(root) as log:
+        state = log.catalog.applications.get(changed)
+        with log.catalog.database.write() as transaction:
+            transaction.execute("DELETE FROM application_program WHERE generation = 1")
+    found = json.loads(streamkit("apps", "programs", changed, "3", "--json"))
+    assert (found["changes"], found["generation_before"], found["steps"], state.generation) == (None, None, [], 4)
+    assert streamkit("apps", "programs", changed, "3").endswith("The program before it is not known any more.\n")
+
+
+def test_programs_of_another_version_are_not_compared(streamkit, root, changed):
+    """A program that another version of StreamKit has made is listed, and nothing is said of what it changed."""
+    with sk.open_log(root) as log, log.catalog.database.write() as transaction:
+        transaction.execute("UPDATE application_program SET program = '{\"format\": 99}' WHERE generation = 3")
+    found = json.loads(streamkit("apps", "programs", changed, "--json"))
+    assert [(one["generation"], one["changes"]) for one in found] == [(4, None), (3, None), (1, 3)]
+
+
 def test_a_running_application_is_told_from_others(streamkit, application):
     """An application whose driver is alive is running, since its first commit; once it has ended, it is stopped."""
     with sk.open_log(streamkit.root) as log:
@@ -84,7 +156,9 @@ def test_reset_forgets_all_but_topics(streamkit, application):
     (streamkit.root / "checkpoints" / application).mkdir(parents=True)
     streamkit("apps", "reset", application, "--yes")
 
-    assert [line.split()[3:] for line in streamkit("apps", "list").splitlines() if application in line] == [["0", "0", "0", "2"]]
+    assert [line.split()[3:] for line in streamkit("apps", "list").splitlines() if application in line] == [
+        ["0", "3", "0", "2"]
+    ]  # which wait
     assert "changelog" not in streamkit("topics", "list", "--all")
     assert not (streamkit.root / "stores" / application).exists()
     assert not (streamkit.root / "checkpoints" / application).exists()

@@ -63,9 +63,9 @@ def test_a_receiver_that_is_gone(streamkit, tmp_path, caplog):
             producer.send("people", {"id": 1})
     config = {"connector.class": "HttpSink", "topics": "people", "url": "http://127.0.0.1:1/", "retry.timeout.ms": "0"}
     (tmp_path / "gone.json").write_text(json.dumps({"name": "gone", "config": config}))
-    with pytest.raises(StreamKitError, match=r"ConnectionError: http://127\.0\.0\.1:1/ does not take records"):
+    with pytest.raises(StreamKitError, match=r"ConnectionError: http://127\.0\.0\.1:1/ does not accept records"):
         streamkit("connect", "run", str(tmp_path / "gone.json"), "--once", "--log", str(tmp_path / "gone"))
-    assert "does not take records" in caplog.text
+    assert "does not accept records" in caplog.text
     assert "Traceback" not in caplog.text
 
 
@@ -236,7 +236,7 @@ BAD_OFFSETS = {
     ): r"'rowid' is 'earliest'; expected a whole number.*read all again: .*offsets reset in",
     ("set", "in", "people", '{"rowid": 1e400}'): r"'rowid' is inf; expected a whole number",
     ("set", "in", "peple", "{}"): r"in has no split 'peple'; it has people",
-    ("set", "out", "people-0", "{}"): r"out is a sink, whose positions are in its target",
+    ("set", "out", "people-0", "{}"): r"out is a sink, which keeps its positions in its target",
     ("show", "nobody"): r"there is no connector 'nobody'",
 }
 

@@ -14,7 +14,7 @@ from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
 from streamkit.engine.runs.local import run_available
 from streamkit.engine.runs.start import start
-from streamkit.errors import FencedError, SchemaError, TopicNotFoundError
+from streamkit.errors import FencedError, SchemaError, StreamKitError, TopicNotFoundError
 from streamkit.log.dead_letter import ATTEMPT_HEADER, UNKNOWN_ID, dead_letters_of
 from streamkit.log.dead_letter_replay import replay, replayed
 from tests.kit.engine_run import moment
@@ -75,7 +75,12 @@ def test_dead_letters_are_listed(streamkit):
 def test_dead_letters_are_shown(streamkit):
     """Each is shown with its record, error, step, line and attempt: as many as were asked for, from where and of those that were."""
     text = streamkit("dlq", "show", "broken", "--max", "3")
-    assert "3 of 4 dead letters; --max N shows more, --json all" in text
+    assert "3 of 4 dead letters, newest first; --max N shows more, --json all" in text
+    some = streamkit("dlq", "show", "broken", "--max", "1", "--where", "operator = 'prices'")
+    assert "1 of 2 dead letters that match, newest first; --max N shows more, --json all" in some
+    assert "2 of 2 dead letters that match, newest first" in streamkit(
+        "dlq", "show", "broken", "--max", "2", "--where", "operator = 'prices'"
+    )
     lines = [json.loads(line) for line in streamkit("dlq", "show", "broken", "--json").splitlines()]
     assert len(lines) == 4
     first = min((line for line in lines if line["operator"] == "prices"), key=lambda line: line["key"])
@@ -88,6 +93,31 @@ def test_dead_letters_are_shown(streamkit):
     chosen = streamkit("dlq", "show", "broken", "--where", "operator = 'prices' and attempt = 1", "--json")
     assert len(chosen.splitlines()) == 2
     assert len(streamkit("dlq", "show", "broken", "--offset", "3", "--json").splitlines()) == 1
+
+
+def test_the_newest_dead_letter_is_the_first(streamkit, root):
+    """As on the page: by the times of their records, and in each partition from the end; --oldest-first has the order of the topic."""
+    with sk.open_log(root) as log:
+        with log.producer() as producer:
+            for number in range(250):
+                row = {"id": number, "price": Decimal(number % 2), "tags": [], "raw": b""}
+                producer.send("items", row, timestamp_ms=10_000 + number)
+        process(log)
+        count = len(log.read("broken"))
+    newest = [json.loads(line) for line in streamkit("dlq", "show", "broken", "--json").splitlines()]
+    oldest = [json.loads(line) for line in streamkit("dlq", "show", "broken", "--json", "--oldest-first").splitlines()]
+    assert len(newest) == len(oldest) == count > 250
+    waiting = {partition: [one for one in newest if one["_partition"] == partition] for partition in range(4)}
+    for letter in newest:  # the newest of those that are the next of their partitions
+        heads = [those[0]["timestamp"].removesuffix("Z") for those in waiting.values() if those]
+        assert waiting[letter["_partition"]].pop(0) == letter and letter["timestamp"].removesuffix("Z") == max(heads)
+    for partition in {letter["_partition"] for letter in newest}:
+        places = [letter["_offset"] for letter in newest if letter["_partition"] == partition]
+        assert places == sorted(places, reverse=True)
+        assert [letter["_offset"] for letter in oldest if letter["_partition"] == partition] == sorted(places)
+    first = json.loads(streamkit("dlq", "show", "broken", "--json", "--max", "1"))
+    assert first == newest[0]
+    assert "1 of 254 dead letters, oldest first" in streamkit("dlq", "show", "broken", "--max", "1", "--oldest-first")
 
 
 def test_a_replay_sends_the_same_records_once(streamkit, root):
@@ -257,6 +287,34 @@ def test_a_dry_run_refuses_what_a_run_refuses(root):
             with pytest.raises(SchemaError, match="topic items: the data have no column 'note'"):
                 replay(log, "broken", found, is_dry=is_dry)
         assert (len(log.read("items")), replayed(log, "broken")) == (0, set())
+
+
+@pytest.mark.parametrize("schema", ["id int", "topic string, topic_id bigint, partition int, offset bigint", None])
+def test_a_dry_run_refuses_a_topic_of_marks_that_holds_something_else(streamkit, root, schema):
+    """A topic of that name which someone else made is the same error in a dry run; the dead letters are shown all the same."""
+    with sk.open_log(root) as log:
+        log.create_topic("broken-replayed", **({"format": "json"} if schema is None else {"schema": schema}))
+        for is_dry in (True, False):
+            with pytest.raises(
+                SchemaError, match=r"topic broken-replayed has .*; expected topic string NOT NULL, .* sent again from broken"
+            ):
+                replay(log, "broken", letters(log), is_dry=is_dry)
+        assert len(log.read("items")) == 5
+    shown = [json.loads(line) for line in streamkit("dlq", "show", "broken", "--json").splitlines()]
+    assert [letter["is_replayed"] for letter in shown] == [False] * 4
+
+
+def test_a_dry_run_refuses_a_name_that_marks_cannot_have(root):
+    """A name of a topic may be so long that neither marks nor a producer can be named after it: the dry run says so, too."""
+    with sk.open_log(root) as log:
+        name, said = "b" * 245, []
+        log.create_topic(name, log.topic("broken").schema, partitions=1)
+        for is_dry in (True, False):
+            with pytest.raises(StreamKitError, match=r"the producer name .* cannot be used: it has 256 characters") as error:
+                replay(log, name, letters(log), is_dry=is_dry)
+            said.append(str(error.value))
+        assert said[0] == said[1]
+        assert len(log.read("items")) == 5
 
 
 def test_a_tombstone_is_replayed(root):

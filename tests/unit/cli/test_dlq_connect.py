@@ -54,7 +54,7 @@ def test_they_are_listed_and_shown(streamkit, letters):
     )
     shown = [json.loads(line) for line in streamkit("dlq", "show", "bad", "--json").splitlines()]
     assert [(one["topic"], one["partition"], one["offset"], one["value"]) for one in shown] == [
-        ("numbers", 0, 2, '{"n": -3}'), ("numbers", 0, 0, '{"n": -1}'),
+        ("numbers", 0, 0, '{"n": -1}'), ("numbers", 0, 2, '{"n": -3}'),
     ]  # fmt: skip
 
 
@@ -70,4 +70,4 @@ def test_they_are_sent_again_once(streamkit, root, letters):
     assert headers == [("trace", b"1"), ("__streamkit.errors.attempt", b"2")]
     assert letters() == [2]
     shown = [json.loads(line) for line in streamkit("dlq", "show", "bad", "--json").splitlines()]
-    assert [one["attempt"] for one in shown] == [1, 1, 2, 2]
+    assert [one["attempt"] for one in shown] == [2, 2, 1, 1]

@@ -6,6 +6,9 @@ import datetime as dt
 import decimal
 import gzip
 import importlib
+import json
+import random
+import re
 import subprocess
 import sys
 
@@ -30,6 +33,9 @@ JSON = """{"user": {"id": 1, "name": "ann"}, "page": "/a", "tags": ["x", "y"], "
 {"user": {"id": 1, "name": "ann"}, "page": "/a", "tags": null, "ms": 7}
 {"user": null, "page": "/b", "tags": [null], "ms": null}
 """
+BAD_DATE = 'n,at\n1,2026-01-31\n"2",2026-01-31 12:00:00\n3,yesterday\n'
+EMPTY_DATE = "n,at\n1,2026-01-31 12:00:00\n2,\n3,2026-01-31 12:00:00\n"
+ZONES = "n,at\n1,2026-01-31T12:00:00Z\n2,2026-01-31T12:00:00\n"
 
 
 AS_SCRIPT = (
@@ -157,7 +163,7 @@ def test_columns_called_as_those_of_the_result(begin, runs, case):
 def test_times_to_come(begin, runs, last):
     """A topic of such records takes them, and says so; far times are counted, too, though no window can wait for them."""
     output = begin("plans.csv", f"at,x\n2099-01-01T00:00:00Z,1\n{last},2\n")
-    assert "message.timestamp.after.max.ms=9223372036854775807: it takes rows of any time to come" in output
+    assert "message.timestamp.after.max.ms=9223372036854775807: it accepts rows with any future time" in output
     assert sum(row["records"] for row in runs("plans")) == 2
 
 
@@ -227,11 +233,40 @@ def test_what_is_known_need_not_be_guessed(begin, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "options", "error", "message"),
     [
-        ("a.txt", CSV, (), ConfigError, "does not say how its records lie in it"),
+        ("a.txt", CSV, (), ConfigError, "does not say the format of the file"),
         ("a.csv", CSV, ("--key", "nope"), ConfigError, "has no column 'nope'; it has order_id, status"),
         ("a.csv", "a,b\n", (), ConfigError, "has no records"),
         ("a.jsonl", "{", (), SchemaError, "cannot be read as json"),
         ("a.csv", "a,a\n1,2\n", (), SchemaError, "the same name"),
+        (
+            "a.csv",
+            BAD_DATE,
+            ("--timestamp", "at"),
+            ConfigError,
+            r"a.csv, line 4: column 'at' has 'yesterday', which is no time; expected one",
+        ),
+        (
+            "a.csv",
+            EMPTY_DATE,
+            ("--timestamp", "at"),
+            ConfigError,
+            "a.csv, line 3: column 'at' is empty; expected one in each record",
+        ),
+        (
+            "a.csv",
+            BAD_DATE,
+            ("--timestamp", "n"),
+            ConfigError,
+            "column 'n' cannot be the event time: it is bigint, expected times",
+        ),
+        ("a.csv", ZONES, ("--timestamp", "at"), ConfigError, "some of its times have a zone and others have none"),
+        (
+            "a.jsonl",
+            '\n{"at": "2026-01-31"}\n{"at": "2026-13-31"}',
+            ("--timestamp", "at"),
+            ConfigError,
+            "a.jsonl, line 3: column 'at' has",
+        ),
     ],
 )
 def test_what_cannot_begin_says_why(begin, tmp_path, name, content, options, error, message):
@@ -239,6 +274,34 @@ def test_what_cannot_begin_says_why(begin, tmp_path, name, content, options, err
     with pytest.raises(error, match=message):
         begin(name, content, *options)
     assert not list(tmp_path.glob("*.py"))
+
+
+@pytest.mark.parametrize(
+    ("content", "doubt"), [(BAD_DATE, "line 4: column 'at' has 'yesterday'"), (EMPTY_DATE, "line 3: column 'at' is empty")]
+)
+def test_a_column_that_is_almost_times_is_told_of(begin, content, doubt):
+    """One value that is no time keeps a column from being the event time, so its line is said; a column of other texts is none."""
+    printed = begin("a.csv", content)
+    assert f"{doubt}" in printed and printed.count("cannot be the event time") == 1 and "event time of arrival" in printed
+    assert "cannot be the event time" not in begin("b.csv", "n,word\n1,2026-01-31\n2,two\n3,three\n")
+    said = json.loads(begin("c.csv", content, "--json"))
+    assert (len(said["doubts"]), said["timestamp"]) == (1, None)
+    assert doubt in said["doubts"][0] and said["doubts"][0].endswith("; so the column cannot be the event time")
+    assert said["doubts"][0] in printed.replace("a.csv", "c.csv")
+    assert json.loads(begin("d.csv", CSV, "--json"))["doubts"] == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_column_of_any_texts_may_be_named_as_the_time(begin, seed):
+    """Whatever the values of the column are, it is the event time, or a message names the first line that is none."""
+    chance = random.Random(seed)
+    texts = chance.choices(
+        ["2026-01-31 12:00:00", "2026-01-31", "2026-02-30", "", "x", "7", "1.5", '""', "2026-01-31T12:00:00Z"], k=3
+    )
+    try:
+        begin("a.csv", "n,at\n" + "".join(f"{number},{text}\n" for number, text in enumerate(texts)), "--timestamp", "at")
+    except ConfigError as error:
+        assert re.search(r"a\.csv, line \d: column 'at'", str(error))
 
 
 def test_names_of_columns_are_utf8(tmp_path):

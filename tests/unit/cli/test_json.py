@@ -15,7 +15,7 @@ from streamkit.cli.main import program
 from streamkit.log import dead_letter
 
 HELP = "Print JSON instead of tables."
-SILENT = {("run",), ("standby",), ("serve",)}  # what they print is how they go on; what serve answers is JSON anyway
+SILENT = {("run",), ("standby",), ("serve",), ("sql", "serve")}  # they print how they go on; what serve answers is JSON anyway
 ALWAYS = {("connect", "export")}  # prints JSON, and nothing else
 TOPOLOGY = 'import streamkit as sk\n\napp = sk.Topology("flow")\napp.stream("orders").to("copies")\n'
 
@@ -57,6 +57,7 @@ ARGUMENTS = {
     ("apps", "list"): [],
     ("apps", "describe"): ["order-counts"],
     ("apps", "history"): ["order-counts"],
+    ("apps", "programs"): ["order-counts"],
     ("apps", "reset"): ["order-counts", "--yes"],
     ("apps", "take-over"): ["second", "--yes"],
     ("store", "list"): [],
@@ -88,8 +89,8 @@ ARGUMENTS = {
     ("dlq", "replay"): ["broken", "--dry-run"],
 }
 WITH_APPLICATION = {
-    ("apps", "list"), ("apps", "describe"), ("apps", "history"), ("apps", "reset"), ("apps", "take-over"), ("store", "list"),
-    ("store", "get"), ("store", "history"), ("store", "scan"), ("store", "count"), ("store", "stats"), ("store", "verify"),
+    ("apps", "list"), ("apps", "describe"), ("apps", "history"), ("apps", "programs"), ("apps", "reset"), ("apps", "take-over"),
+    ("store", "list"), ("store", "get"), ("store", "history"), ("store", "scan"), ("store", "count"), ("store", "stats"), ("store", "verify"),
 }  # fmt: skip
 
 

@@ -152,7 +152,7 @@ def test_the_same_topology_changes_nothing(streamkit, edit, ran):
     assert not [line for line in output.splitlines() if line.strip()[:1] in set("+-~!")]
     assert "= orders  stream, goes on where it was read to" in output
     assert "steps as before" in output
-    assert output.endswith("A start would go on.\n")
+    assert output.endswith("A start would be accepted.\n")
 
 
 def test_parts_in_another_order_are_mapped(streamkit, edit, ran):
@@ -191,7 +191,7 @@ def test_a_renamed_store_is_told_the_name_that_goes_on(streamkit, edit, ran):
     shown = json.loads(streamkit("plan", edit(*CHANGES["another store"]), "--json", code=2))
 
     assert fates(shown, "stores") == {"customers_of": "added", "hourly": "same", "by_customer": "refused"}
-    assert "customers_of would hold the same; store='by_customer'" in text_of(shown, "stores", "by_customer")
+    assert "customers_of would hold the same rows; store='by_customer'" in text_of(shown, "stores", "by_customer")
 
 
 def test_all_reasons_are_told_at_once(streamkit, edit, ran):
@@ -227,7 +227,7 @@ def test_a_run_that_a_start_would_end_is_told(streamkit, root, edit, ran):
         state = log.catalog.applications.get("shop")
         upkeep = Upkeep(log, state.id, state.generation)
         try:
-            assert "It would end the run that goes on now." in streamkit("plan", edit())
+            assert "It would end the run that is active now." in streamkit("plan", edit())
         finally:
             upkeep.close()
     assert "goes on now" not in streamkit("plan", edit())
@@ -268,7 +268,7 @@ app.stream("other", schema="b string").to("shop-hourly-changelog")
         "the topic 'other' does not hold what schema= says",
         "the topic 'hours' exists and does not fit",
         "the topic 'shop-hourly-changelog' is the changelog of the store 'hourly'",
-        "the store 'by_customer' of 'shop' holds something else than the topology now makes of it",
+        "the store 'by_customer' of 'shop' does not hold what the topology now stores in it",
     ]
     assert all("shop_" in reason.rpartition("\n  at ")[2] for reason in shown["refusals"])
 

@@ -348,9 +348,7 @@ def test_a_deletion_keeps_its_time(streamkit, root, users, tmp_path, name, optio
 def test_another_time_column_is_refused(streamkit, users, tmp_path):
     """A topic that takes the event time from a column takes it from no other."""
     (tmp_path / "f.csv").write_text(DELETIONS["f.csv"])
-    with pytest.raises(
-        ConfigError, match=r"--timestamp-column city: topic users takes the event time from its column updated_at"
-    ):
+    with pytest.raises(ConfigError, match=r"--timestamp-column city: topic users has the event time in its column updated_at"):
         streamkit("produce", "users", str(tmp_path / "f.csv"), "--timestamp-column", "city")
 
 

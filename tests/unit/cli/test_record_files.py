@@ -129,7 +129,7 @@ def test_times_may_be_milliseconds(streamkit, root, topic, tmp_path):
         ('{"b": "x", "zz": 2}', r"line 1: the record has no column 'a' and the unknown column 'zz'; found b, zz; the topic has"),
         ('{"a": 1, "b": "x", "zz": null}', r"line 1: the record has the unknown column 'zz'"),
         ('{"a": 1, "b": "\\"a\\": null"}\n{"b": "y"}', r"line 2: the record has no column 'a'"),
-        ('{"a": 1, "b": "x"}\n{"a": 1, "a": 2, "b": "x"}', r"f, line 2: the name 'a' comes twice"),
+        ('{"a": 1, "b": "x"}\n{"a": 1, "a": 2, "b": "x"}', r"f, line 2: the name 'a' is twice"),
         ('{"a": 1.5, "b": "x"}', r"line 1: column 'a': found 1.5 \(float\), expected int; it is not an integer that fits int$"),
         (
             '{"a": 99999999999999999999, "b": "x"}',
@@ -160,7 +160,7 @@ def test_documents_are_whole(streamkit, root, topic, tmp_path):
     """A record of an opaque topic has its key and value, and no name twice at any depth."""
     for data, reason in (
         ('{"value": 1}', "line 1: the record has no column 'key'"),
-        ('{"key": "k", "value": {"a": 1, "a": 2}}', "line 1: the name 'a' comes twice"),
+        ('{"key": "k", "value": {"a": 1, "a": 2}}', "line 1: the name 'a' is twice"),
     ):
         (tmp_path / "f.json").write_text(data)
         with pytest.raises(sk.StreamKitError, match=reason):
@@ -284,7 +284,7 @@ def test_dates_and_times_that_are_refused(streamkit, root, topic, tmp_path, name
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"a,a\n1,2\n", "f.csv: the column 'a' comes twice"),
+        (b"a,a\n1,2\n", "f.csv: the column 'a' is there twice"),
         (b"a\n", "f.csv: topic plain: the data have no column 'b'; found a; the topic has a int, b string"),
         (b"a,b,zz\n", "f.csv: topic plain: the data have the unknown column 'zz'"),
         (b'a,b\n1,x\n2,"y\n3,z\n', "f.csv, line 3: found a quote that is opened and never closed"),

@@ -106,7 +106,7 @@ def test_windows_are_named_by_any_moment(streamkit, application, window):
 
 
 @pytest.mark.parametrize(
-    "window", ["yesterday", "2013-13-01", "99999-01-01", "99999999999999999999", "now", "nan", "", "5", "0001-01-01"]
+    "window", ["yesterday", "2013-13-01", "99999-01-01", "99999999999999999999", "now", "nan", "", "5.5", "0001-01-01"]
 )
 def test_window_that_is_no_moment_is_refused(streamkit, application, window):
     """A text that is not a moment, or a moment at which no window can start, is an error that says so."""

@@ -73,7 +73,7 @@ def test_a_condition_chooses_records(streamkit, file):
     assert len(found) == 3
     file.write_text(FILE + 'app.stream("named").to("copies")\n')
     with pytest.raises(
-        ConfigError, match="--where speaks of one topic, and shop reads orders, named; expected --topic beside it"
+        ConfigError, match="--where is a condition on one topic, and shop reads orders, named; expected --topic, too"
     ):
         streamkit("trace", str(file), "--where", "amount > 2")
     assert len(epochs(streamkit, file, "--topic", "orders", "--where", "amount > 2", "--max", "2")) == 2

@@ -38,7 +38,7 @@ def test_equal_stores(streamkit, application):
     ]
     assert sum(int(row[5]) for row in found if row[0] == "orders_of") == 2
     assert sum(int(row[5]) for row in found if row[0] == "hourly") == 3
-    assert "what 2 tasks of 2 keep here is what the changelogs say" in output
+    assert "the stores of 2 of 2 tasks are what the changelogs say" in output
 
 
 def test_one_store(streamkit, application):
@@ -104,7 +104,7 @@ def test_without_a_folder_nothing_is_verified(streamkit, application, root):
 
     assert [row[4] for row in rows(output) if row[0] in ("orders_of", "hourly")] == ["absent"] * 4
     assert "there is no local store on this host: when its task runs here, its stores are restored" in output
-    assert "what 0 tasks of 2 keep here is what the changelogs say; 2 absent" in output
+    assert "the stores of 0 of 2 tasks are what the changelogs say; 2 absent" in output
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""The prompt of `streamkit sql`: how texts are typed, completed and answered."""

@@ -1,0 +1,98 @@
+"""`streamkit sql` with a text, a file or standard input: rows as tables or JSON, errors with their place."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streamkit.errors import ConfigError
+
+CLICKS = "CREATE STREAM clicks (who STRING KEY, page STRING, n INT); INSERT INTO clicks VALUES ('ann', 'home', 1), ('bob', 'cart', NULL);"
+
+
+def test_a_text_is_executed(streamkit):
+    """Messages and tables are printed in the order of the statements."""
+    out = streamkit("sql", "-e", f"{CLICKS} SELECT who, n FROM clicks WHERE who = 'ann'")
+
+    assert [line.split() for line in out.splitlines() if line.strip()] == [
+        ["Stream", "clicks", "reads", "the", "topic", "clicks,", "which", "is", "created", "with", "4", "partitions."],
+        ["2", "rows", "for", "clicks."],
+        ["who", "n"],
+        ["───────"],
+        ["ann", "1"],
+        ["1", "row"],
+    ]
+
+
+def test_a_row_is_an_object_in_json(as_program):
+    """With --json standard output has the rows alone, an object each; what statements did is told apart."""
+    code, out, err = as_program("sql", "--json", "-e", CLICKS, "-e", "SELECT who, n FROM clicks ORDER BY who")
+
+    assert code == 0
+    assert [json.loads(line) for line in out.splitlines()] == [{"who": "ann", "n": 1}, {"who": "bob", "n": None}]
+    assert "note: 2 rows for clicks." in err
+
+
+def test_a_query_that_goes_on_ends_with_its_limit(streamkit):
+    """EMIT CHANGES with a LIMIT prints so many rows, and ends."""
+    out = streamkit(
+        "sql", "--json", "-e", CLICKS, "-e", "SET 'auto.offset.reset' = 'earliest'; SELECT who FROM clicks EMIT CHANGES LIMIT 2"
+    )
+
+    assert sorted(line for line in out.splitlines() if line.startswith("{")) == ['{"who": "ann"}', '{"who": "bob"}']
+
+
+def test_persistent_queries_run_with_an_engine(streamkit):
+    """With --engine the command runs the queries of the log, so rows of a table come."""
+    count = "CREATE TABLE totals AS SELECT who, count(*) AS n FROM clicks WHERE who = 'ann' GROUP BY who"
+    out = streamkit(
+        "sql", "--json", "--engine", "local", "-e", f"{CLICKS} {count}", "-e", "SELECT who, n FROM totals EMIT CHANGES LIMIT 1"
+    )
+
+    assert [line for line in out.splitlines() if line.startswith("{")] == ['{"who": "ann", "n": 1}']
+    assert "engine='fast'; expected 'local' or 'spark'" in str(_failure(streamkit))
+
+
+def _failure(streamkit):
+    with pytest.raises(ConfigError) as caught:
+        streamkit("sql", "--engine", "fast", "-e", "SELECT 1")
+    return caught.value
+
+
+def test_errors_of_a_file_have_its_name(as_program, tmp_path):
+    """All faults of a file are told with their class and their places in it, and nothing of it is done."""
+    script = tmp_path / "shop.sql"
+    script.write_text("CREATE STREAM clicks (who STRING KEY);\nSELECT nobody FROM clicks;\nDROP STREAM klicks;\n")
+    code, out, err = as_program("sql", "-f", str(script))
+
+    assert (code, out) == (1, "")
+    assert err.startswith("SqlError: the script has 2 faults\n")
+    assert f"{script}:2:8\n    SELECT nobody FROM clicks;\n           ^^^^^^\n" in err
+    assert f"{script}:3:13" in err
+    assert "Traceback" not in err
+
+
+def test_standard_input_is_a_script(streamkit):
+    """Without a text, a file and a terminal the statements are read from standard input."""
+    assert "clicks" in streamkit("sql", answer=f"{CLICKS}\nSHOW STREAMS;")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-e", "SELECT 1", "-f", "x.sql"), "expected one of the two"),
+        (("--set", "auto.offset.reset", "-e", "SELECT 1"), "expected NAME=VALUE"),
+    ],
+)
+def test_options_that_do_not_fit_are_told(streamkit, arguments, message):
+    """Two texts at once and a setting without a value are refused."""
+    assert message in streamkit("sql", *arguments, code=2)
+
+
+def test_settings_are_given_as_options(as_program):
+    """A setting counts as by SET; one that there is not ends the command before anything is done."""
+    code, _, err = as_program("sql", "--set", "auto.offset.resett=earliest", "-e", "SELECT 1")
+
+    assert code == 1
+    assert "there is no setting 'auto.offset.resett'" in err and "did you mean 'auto.offset.reset'" in err

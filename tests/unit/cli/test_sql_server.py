@@ -1,0 +1,97 @@
+"""`streamkit sql serve`: a process that runs the queries of a log, says what they do, and may die at any time."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+import streamkit as sk
+from streamkit.sql.session import SqlSession
+from tests.unit.cli.command_process import CommandProcess
+
+SCRIPT = """
+CREATE STREAM clicks (who STRING KEY, n INT) WITH (PARTITIONS = 2);
+CREATE TABLE totals AS SELECT who, count(*) AS c FROM clicks GROUP BY who;
+INSERT INTO clicks VALUES ('ann', 1), ('bob', 2), ('ann', 3);
+"""
+
+
+@pytest.fixture
+def queries(tmp_path):
+    """A log with a query, and a session over it."""
+    with sk.open_log(tmp_path / "log") as log, SqlSession(log) as sql:
+        sql.execute(SCRIPT)
+        yield sql
+
+
+def states_of(process, number):
+    """So many lines of a server, as values."""
+    return [json.loads(process.stdout.readline()) for _ in range(number)]
+
+
+def test_it_says_what_queries_do(queries, tmp_path):
+    """One line a change of state, with the query, its version and why; SIGTERM ends it in order, and queries wait again."""
+    process = CommandProcess(tmp_path / "log", "sql", "serve")
+    assert process.stdout.readline() == f"StreamKit runs the queries of {tmp_path / 'log'}, in this process\n"
+    assert process.stdout.readline().endswith(" CTAS_TOTALS_1, version 1: RUNNING\n")
+    assert queries.catch_up(60)
+    assert queries.queries()["state"].to_pylist() == ["RUNNING"]
+    queries.execute("CREATE STREAM bad AS SELECT who, 10 / (n - 1) AS x FROM clicks")
+    assert process.stdout.readline().endswith(" CSAS_BAD_2, version 1: RUNNING\n")
+    assert "CSAS_BAD_2, version 1: ERROR, topic clicks, partition" in process.stdout.readline()
+    said, errors = process.end(signal.SIGTERM)
+
+    assert said.splitlines()[-1] == f"StreamKit runs the queries of {tmp_path / 'log'} no more"
+    assert errors == ""
+    assert queries.queries()["state"].to_pylist() == ["WAITING", "ERROR"]
+
+
+def test_lines_of_json(queries, tmp_path):
+    """With --json each line is an object, and there is no other line."""
+    process = CommandProcess(tmp_path / "elsewhere", "sql", "serve", str(tmp_path / "log"), "--json")
+    (running,) = states_of(process, 1)
+    queries.execute("PAUSE CTAS_TOTALS_1; RESUME CTAS_TOTALS_1; TERMINATE CTAS_TOTALS_1")
+    said, _ = process.end()
+
+    assert running["time"].endswith("Z")
+    facts = {"query": "CTAS_TOTALS_1", "application": "sql-CTAS_TOTALS_1", "version": 1, "state": "RUNNING", "text": ""}
+    assert {name: running[name] for name in facts} == facts
+    assert {json.loads(line)["state"] for line in said.splitlines()} <= {"PAUSED", "TERMINATED", "RUNNING"}
+
+
+def test_a_server_takes_over_from_one_that_was_killed(queries, tmp_path):
+    """A server that stands by runs a query on when the first was killed; nothing is counted twice, and nothing is lost."""
+    first = CommandProcess(tmp_path / "log", "sql", "serve", "--json")
+    assert states_of(first, 1)[0]["state"] == "RUNNING"
+    second = CommandProcess(tmp_path / "log", "sql", "serve", "--json")
+    (waiting,) = states_of(second, 1)
+    assert (waiting["state"], waiting["text"]) == ("WAITING", "another process runs it")
+    for number in range(5):
+        queries.execute(f"INSERT INTO clicks VALUES ('ann', {number})")
+    first.kill()
+    first.rest()
+    (running,) = states_of(second, 1)
+    assert queries.catch_up(60)
+
+    assert running["state"] == "RUNNING"
+    assert sorted(queries.query("SELECT who, c FROM totals").to_pylist(), key=str) == [
+        {"who": "ann", "c": 7},
+        {"who": "bob", "c": 1},
+    ]
+    second.end()
+    assert queries.log.fsck(deep=True).is_clean
+
+
+def test_what_it_is_given(as_program, tmp_path):
+    """An engine that there is not, a log that there is not, and two logs, are errors in words."""
+    with sk.open_log(tmp_path / "log"):
+        pass
+    place = str(tmp_path / "log")
+    code, _, errors = as_program("sql", "serve", place, "--engine", "flink")
+    assert (code, "engine='flink'; expected 'local' or 'spark'" in errors) == (1, True)
+    code, _, errors = as_program("sql", "serve", place, "--log", "other")
+    assert (code, "expected one of the two" in errors) == (2, True)
+    code, _, errors = as_program("sql", "serve", str(tmp_path / "nothing"))
+    assert (code, "there is no log" in errors) == (1, True)
