@@ -24,4 +24,4 @@ def about(asked: Asked) -> dict[str, Any]:
     return asdict(About(streamkit.__version__, asked.allows_changes, asked.limits))
 
 
-RESOURCES = (Resource("/api/v1/server", "What this server is, and may do.", about, About),)
+RESOURCES = (Resource("/api/v1/server", "What this server is, and what it may do.", about, About),)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from streamkit.connectors.files.far_times import printed_rows
 from streamkit.connectors.files.record_lines import json_lines_at_once, json_text, write_json
 from streamkit.names import HEADERS
-from streamkit.serve.forms import ARROW, JSON, LINES
+from streamkit.serve.forms import ARROW, EVENTS, JSON, LINES
 from streamkit.serve.refusals import RefusedError
 
 HEADER_PREFIX = "X-StreamKit-"
@@ -96,6 +96,14 @@ def refusal_response(refused: RefusedError) -> Response:
     return Response(json_text(refused.to_json()) + "\n", refused.status, media_type=JSON, headers=dict(refused.headers))
 
 
+@dataclass(frozen=True)
+class Event:
+    """A server-sent event as text, and how many records it shows or says to be left out."""
+
+    text: str
+    records: int = 0
+
+
 def event_text(event: str, data: str, id: str | None = None) -> str:
     """A server-sent event; `data` is JSON, which has no line ends."""
     return f"event: {event}\n{f'id: {id}' + chr(10) if id is not None else ''}data: {data}\n\n"
@@ -119,6 +127,7 @@ def header_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class StreamAnswer:
-    """Events for as long as there are some, or until who reads them goes away."""
+    """Events, or texts of another form, for as long as there are some, or until who reads them goes away."""
 
     events: Callable[[], AsyncIterator[str]]
+    form: str = EVENTS

@@ -8,16 +8,18 @@ from typing import Any
 
 from streamkit.connectors.files.record_lines import json_text
 from streamkit.description.applications import ApplicationDescription, application_description, epochs_of, steps_of
+from streamkit.description.programs import ProgramStart, ProgramStartDescription, program_start, program_starts
 from streamkit.engine.runs.step_figures import StepFigures
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.log import Log
-from streamkit.serve.answers import StreamAnswer, event_text
+from streamkit.serve.answers import Event, StreamAnswer, event_text
 from streamkit.serve.forms import EVENTS
-from streamkit.serve.refusals import absent
+from streamkit.serve.refusals import absent, bad_request
 from streamkit.serve.resource import Asked, Parameter, Resource
 
 EPOCHS = 20
 EPOCHS_IN_EVENTS = 1
+GENERATION_DIGITS = 18
 
 
 def application_state(log: Log, name: str) -> ApplicationState:
@@ -45,6 +47,19 @@ def epochs(asked: Asked) -> list[dict[str, Any]]:
     return epochs_of(asked.log, asked.path["app"], last)
 
 
+def programs(asked: Asked) -> list[dict[str, Any]]:
+    return [one.to_json() for one in program_starts(asked.log, application_state(asked.log, asked.path["app"]))]
+
+
+def program(asked: Asked) -> dict[str, Any]:
+    """What the start of a generation changed; 404 if none that changed anything is known of it."""
+    state, text = application_state(asked.log, asked.path["app"]), asked.path["generation"]
+    if not text.isdecimal() or len(text) > GENERATION_DIGITS:
+        raise bad_request(f"found the generation {text!r}; expected its number")
+    with absent(f"see /api/v1/applications/{state.name}/programs"):
+        return program_start(asked.log, state, int(text)).to_json()
+
+
 @dataclass
 class ApplicationSight:
     """An application as those see it who watch it."""
@@ -52,12 +67,12 @@ class ApplicationSight:
     log: Log
     name: str
 
-    def look(self, queries: Collection[Any]) -> Mapping[Any, Sequence[str]]:
+    def look(self, queries: Collection[Any]) -> Mapping[Any, Sequence[Event]]:
         """Its state now, with its newest epoch."""
         state = application_state(self.log, self.name)
         newest = epochs_of(self.log, self.name, EPOCHS_IN_EVENTS)
         value = application_description(self.log, state).to_json() | {"newest_epoch": newest[-1] if newest else None}
-        event = event_text("state", json_text(value), str(state.epoch))
+        event = Event(event_text("state", json_text(value), str(state.epoch)))
         return {query: [event] for query in queries}
 
 
@@ -69,7 +84,7 @@ def events(asked: Asked) -> StreamAnswer:
 async def _states(asked: Asked, name: str) -> AsyncIterator[str]:
     watching = asked.live.watching(("application", name), lambda: ApplicationSight(asked.log, name), by_commits=False)
 
-    async def first(is_first: bool) -> Sequence[str]:
+    async def first(is_first: bool) -> Sequence[Event]:
         found = await asked.live.run_live(watching.sight.look, [None])
         return found[None]
 
@@ -98,6 +113,24 @@ RESOURCES = (
         is_of_application=True,
     ),
     Resource(
-        "/api/v1/applications/{app}/events", "A state of the application a second.", events, dict[str, Any], forms=(EVENTS,)
+        "/api/v1/applications/{app}/programs",
+        "The last starts that changed the program, newest first, as streamkit apps programs --json.",
+        programs,
+        list[ProgramStart],
+        is_of_application=True,
+    ),
+    Resource(
+        "/api/v1/applications/{app}/programs/{generation}",
+        "What the start of a generation changed in the program, in the words of streamkit plan.",
+        program,
+        ProgramStartDescription,
+        is_of_application=True,
+    ),
+    Resource(
+        "/api/v1/applications/{app}/events",
+        "The state of the application as events, once a second.",
+        events,
+        dict[str, Any],
+        forms=(EVENTS,),
     ),
 )

@@ -36,7 +36,10 @@ def read_parameters(resource: Resource, given: Iterable[tuple[str, str]]) -> tup
             raise bad_request(f"the parameter {name!r} is given twice; expected it once")
         seen.add(name)
         if parameter is None:
-            others[name.removeprefix("key.")] = text
+            column = name.removeprefix("key.")
+            if column in others:
+                raise bad_request(f"the key column {column!r} is given twice, as {column} and as key.{column}; expected it once")
+            others[column] = text
         elif parameter.is_list:
             values[name].append(_typed(parameter, text))
         else:
@@ -60,7 +63,10 @@ def chosen_form(accept: str | None, forms: Sequence[str]) -> str:
             if quality and kind in (form, "*/*", f"{form.partition('/')[0]}/*"):
                 return form
     raise RefusedError(
-        406, "NotAcceptable", f"found Accept: {accept}; this path speaks {', '.join(forms)}", f"Accept: {JSON} is always spoken"
+        406,
+        "NotAcceptable",
+        f"found Accept: {accept}; this path answers in {', '.join(forms)}",
+        f"Accept: {JSON} is always possible",
     )
 
 

@@ -44,7 +44,7 @@ async def read_body(headers: Headers, receive: Receive, resource: Resource, byte
     while goes_on:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise RefusedError(499, "Gone", "the sender went away before all of the body had come", "send it again")
+            raise RefusedError(499, "Gone", "the connection was closed before the whole body had arrived", "send it again")
         pieces.append(message.get("body", b""))
         goes_on = message.get("more_body", False)
     return Body(form, b"".join(pieces))

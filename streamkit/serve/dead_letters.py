@@ -6,9 +6,17 @@ import itertools
 from threading import Lock
 from typing import Any
 
-from streamkit.description.dead_letters import dead_letter_counts, dead_letter_json, dead_letters, replay_json
+from streamkit.description.dead_letters import (
+    dead_letter_counts,
+    dead_letter_json,
+    dead_letters,
+    newest_dead_letters,
+    replay_json,
+)
 from streamkit.log.dead_letter_replay import dead_letter_topics, replay, replayed
 from streamkit.serve.answers import Answer
+from streamkit.serve.cursors import cursor_place, cursor_text
+from streamkit.serve.refusals import RefusedError
 from streamkit.serve.resource import Asked, Parameter, Resource
 
 LETTERS = 100
@@ -21,13 +29,32 @@ def counts(asked: Asked) -> list[dict[str, Any]]:
 
 
 def letters(asked: Asked) -> Answer:
-    """The first ones."""
-    name, limit = asked.path["topic"], asked.rows("limit", "ask for the rest with offset")
-    asked.log.topic(name)
+    """The newest ones, how many records the topic has, and where the next page goes on."""
+    name, limit = asked.path["topic"], asked.rows("limit", "ask for the rest with the cursor of the answer")
+    topic_id = asked.log.topic(name).id
+    before = None if asked["cursor"] is None else _offsets(asked["cursor"], name, topic_id)
     done = replayed(asked.log, name)
-    found = dead_letters(asked.log, name, asked["where"], asked["partition"], asked["offset"])
-    shown = itertools.islice(itertools.takewhile(lambda _: asked.goes_on(), found), limit)
-    return Answer([dead_letter_json(one, is_replayed=one.origin in done) for one in shown])
+    found = newest_dead_letters(asked.log, name, asked["where"], asked["partition"], asked["offset"], before)
+    reached, shown, is_cut = {**asked.log.end_offsets(name), **(before or {})}, list[dict[str, Any]](), False
+    for one in itertools.takewhile(lambda _: asked.goes_on(), found):
+        if is_cut := len(shown) == limit:
+            break
+        reached[one.place[0]] = one.place[1]
+        shown.append(dead_letter_json(one, is_replayed=one.origin in done))
+    is_complete = not is_cut and asked.goes_on()
+    cursor = None if is_complete else cursor_text({"topic": topic_id, "before": {str(one): end for one, end in reached.items()}})
+    total = asked.log.describe(name)["rows"]
+    return Answer({"dead_letters": shown, "total": total, "cursor": cursor, "is_complete": is_complete})
+
+
+def _offsets(cursor: str, name: str, topic_id: int) -> dict[int, int]:
+    """Before which offset of each partition a page goes on."""
+    found = cursor_place(cursor, {"topic": int, "before": dict})
+    if found["topic"] != topic_id:
+        raise RefusedError(
+            410, "Gone", f"the cursor is of another topic than {name} is now", "leave it out to begin with the newest"
+        )
+    return {int(one): end for one, end in found["before"].items() if one.isdecimal() and isinstance(end, int)}
 
 
 def sent_again(asked: Asked) -> dict[str, Any]:
@@ -41,8 +68,8 @@ def sent_again(asked: Asked) -> dict[str, Any]:
 
 CHOICE = (
     Parameter("where", str, "only those for which this condition holds"),
-    Parameter("partition", int, "only this partition, as often as needed", is_list=True, least=0),
-    Parameter("offset", str, "begin at this offset of the partition"),
+    Parameter("partition", int, "only this partition of the topic of dead letters, as often as needed", is_list=True, least=0),
+    Parameter("offset", str, "none before this offset of the partition, which is one of the topic of dead letters"),
 )
 RESOURCES = (
     Resource(
@@ -53,10 +80,14 @@ RESOURCES = (
     ),
     Resource(
         "/api/v1/dead-letters/{topic}",
-        "The dead letters of a topic, as streamkit dlq show --json.",
+        "The dead letters of a topic, newest first, each as streamkit dlq show --json prints it; `total` counts all of the topic.",
         letters,
-        list[dict[str, Any]],
-        (Parameter("limit", int, "how many at most", LETTERS, least=1), *CHOICE),
+        dict[str, Any],
+        (
+            Parameter("limit", int, "how many at most", LETTERS, least=1),
+            *CHOICE,
+            Parameter("cursor", str, "go on where an answer ended"),
+        ),
     ),
     Resource(
         "/api/v1/dead-letters/{topic}/replay",

@@ -35,7 +35,7 @@ RESOURCES = (
     Resource("/api/v1/groups/{group}", "A consumer group, as streamkit groups describe --json.", group, dict[str, Any]),
     Resource(
         "/api/v1/groups/{group}/offsets",
-        "Lets a group without members read on from elsewhere, as streamkit groups reset.",
+        "Sets the committed offsets of a group without members, as streamkit groups reset.",
         reset,
         dict[str, Any],
         method="POST",

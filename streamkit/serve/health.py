@@ -64,5 +64,5 @@ def ready(asked: Asked) -> dict[str, Any]:
 
 RESOURCES = (
     Resource("/health/live", "The server lives.", live, Health, is_open=True),
-    Resource("/health/ready", "The log can be asked; 503 says why not.", ready, Health, is_open=True),
+    Resource("/health/ready", "Whether the log can be read; 503 says why not.", ready, Health, is_open=True),
 )

@@ -11,8 +11,9 @@ from typing import Any, Protocol, TypeVar, final
 
 from streamkit.connectors.files.record_lines import json_text
 from streamkit.log.log import Log
-from streamkit.serve.answers import event_text, problem_event
+from streamkit.serve.answers import Event, event_text, problem_event
 from streamkit.serve.refusals import refusal_of
+from streamkit.serve.sql_sessions import OpenQuery, SqlSessions
 from streamkit.serve.writer import Writer
 
 Result = TypeVar("Result")
@@ -48,9 +49,10 @@ class Commits:
                 await asyncio.sleep(TAIL_PAUSE_SECONDS / 4)
 
     def close(self) -> None:
-        """Hear no more."""
+        """Hear no more; who waits is woken."""
         if self._task is not None:
             self._task.cancel()
+        self._next.set()
 
 
 async def heard_within(event: asyncio.Event, seconds: float) -> None:
@@ -65,30 +67,36 @@ class Viewer:
 
     def __init__(self, query: Hashable) -> None:
         self.query = query
-        self._queue: asyncio.Queue[str | None] = asyncio.Queue(QUEUED_EVENTS + 2)
-        self._left_out = 0
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self._left_out: list[Event] = []
 
-    def offer(self, text: str) -> None:
-        """Write an event for it; without room it is left out, and the next one says so."""
+    def offer(self, event: Event) -> None:
+        """Write an event for it; without room it is left out, and who reads is told so in the place of it."""
         if self._queue.qsize() >= QUEUED_EVENTS:
-            self._left_out += 1
+            self._left_out.append(Event("", event.records))
             return
-        if self._left_out:
-            self._queue.put_nowait(
-                event_text("skipped", json_text({"events": self._left_out, "why": "the client reads too slowly"}))
-            )
-            self._left_out = 0
-        self._queue.put_nowait(text)
+        self._tell_left_out()
+        self._queue.put_nowait(event.text)
 
-    def end(self) -> None:
-        """Nothing comes any more."""
-        if self._queue.full():
-            self._queue.get_nowait()
+    def end(self, last: str | None = None) -> None:
+        """Nothing comes any more, but the words that say why."""
+        self._tell_left_out()
+        if last is not None:
+            self._queue.put_nowait(last)
         self._queue.put_nowait(None)
+
+    def _tell_left_out(self) -> None:
+        if self._left_out:
+            records, events = sum(one.records for one in self._left_out), len(self._left_out)
+            counted = {"records": records} if records else {"events": events}
+            self._queue.put_nowait(event_text("skipped", json_text({**counted, "why": "the client reads too slowly"})))
+            self._left_out = []
 
     async def each(self) -> AsyncIterator[str]:
         """The events, and a comment where none comes for a while."""
         while True:
+            if self._queue.empty():
+                self._tell_left_out()
             try:
                 text = await asyncio.wait_for(self._queue.get(), ALIVE_SECONDS)
             except asyncio.TimeoutError:
@@ -101,7 +109,7 @@ class Viewer:
 class Sight(Protocol):
     """What several watch: a look at it, in a thread, gives the new events for each of their queries."""
 
-    def look(self, queries: Collection[Any]) -> Mapping[Any, Sequence[str]]:
+    def look(self, queries: Collection[Any]) -> Mapping[Any, Sequence[Event]]:
         """The events since the look before."""
 
 
@@ -116,7 +124,7 @@ class Watching:
         self._at_work = asyncio.Lock()  # a viewer comes between two looks, so that it misses nothing of the later one
         self._task: asyncio.Task[None] | None = None
 
-    async def events(self, query: Hashable, first: Callable[[bool], Awaitable[Sequence[str]]]) -> AsyncIterator[str]:
+    async def events(self, query: Hashable, first: Callable[[bool], Awaitable[Sequence[Event]]]) -> AsyncIterator[str]:
         """
         The events of a new viewer; `first` gives those that come before what the next look finds.
 
@@ -124,13 +132,15 @@ class Watching:
         """
         viewer = Viewer(query)
         async with self._at_work:
+            if self._viewers and self._commits is not None:
+                await self._look()  # so what came since the last look is for this viewer not news, which may be left out
             begun = await first(self.is_idle)
             self._viewers.add(viewer)
         try:
             if self._task is None or self._task.done():
                 self._task = asyncio.get_running_loop().create_task(self._watch())
-            for text in begun:
-                yield text
+            for event in begun:
+                yield event.text
             async for text in viewer.each():
                 yield text
         finally:
@@ -143,18 +153,22 @@ class Watching:
             begun_s = time.monotonic()
             commit = None if self._commits is None else self._commits.next()  # before the look
             async with self._at_work:
-                try:
-                    found = await self._run(self.sight.look, {viewer.query for viewer in self._viewers})
-                except Exception as error:  # noqa: BLE001  all who watch are told
-                    self.end(problem_event(refusal_of(error)))
-                    return
-                for viewer in self._viewers:
-                    for text in found.get(viewer.query, ()):
-                        viewer.offer(text)
+                await self._look()
             if commit is not None:
                 await heard_within(commit, LISTEN_SECONDS)
             pause_s = STATE_PAUSE_SECONDS if commit is None else TAIL_PAUSE_SECONDS
             await asyncio.sleep(max(0.0, begun_s + pause_s - time.monotonic()))
+
+    async def _look(self) -> None:
+        """Give all who watch what came since the look before; an error is the last that they are told."""
+        try:
+            found = await self._run(self.sight.look, {viewer.query for viewer in self._viewers})
+        except Exception as error:  # noqa: BLE001  all who watch are told
+            self.end(problem_event(refusal_of(error)))
+            return
+        for viewer in self._viewers:
+            for event in found.get(viewer.query, ()):
+                viewer.offer(event)
 
     @property
     def is_idle(self) -> bool:
@@ -163,9 +177,7 @@ class Watching:
     def end(self, last: str | None = None) -> None:
         """Nothing comes any more for those who watch."""
         for viewer in self._viewers:
-            if last is not None:
-                viewer.offer(last)
-            viewer.end()
+            viewer.end(last)
         self._viewers.clear()
 
 
@@ -173,12 +185,14 @@ class Watching:
 class Live:
     """The streams of a server, and the threads of all its work; for the loop of the server alone, except `end`."""
 
-    def __init__(self, log: Log, looks: int, changes: int) -> None:
-        self._log = log
+    def __init__(self, log: Log, looks: int, changes: int, check: Callable[[], None], sql: SqlSessions) -> None:
+        self._log, self._check, self.sql = log, check, sql
         self._threads = ThreadPoolExecutor(looks, "streamkit-serve-look")
         self._live_threads = ThreadPoolExecutor(4, "streamkit-serve-live")  # of their own: a slow look stops no stream
         self._listening = ThreadPoolExecutor(1, "streamkit-serve-commits")
         self._changing = ThreadPoolExecutor(changes, "streamkit-serve-change")
+        self._pushing = ThreadPoolExecutor(looks, "streamkit-serve-push")  # a query that goes on may compute for long
+        self.is_ending = False
         self.commits = Commits(log, self._listening)
         self._watched: dict[Hashable, Watching] = {}
         self._at_work: list[None] = []  # one for each look, by the threads
@@ -216,8 +230,21 @@ class Live:
         return bool(self._at_work)
 
     async def run_live(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """What `work` gives, in a thread for streams."""
-        return await asyncio.get_running_loop().run_in_executor(self._live_threads, work, *arguments)
+        """What `work` gives, in a thread for streams; each look first sees whether the log is there."""
+        return await asyncio.get_running_loop().run_in_executor(self._live_threads, self._checked, work, *arguments)
+
+    def _checked(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        self._check()
+        return work(*arguments)
+
+    async def run_push(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """What `work` gives, in a thread for queries that go on; each look first sees whether the log is there."""
+        return await asyncio.get_running_loop().run_in_executor(self._pushing, self._checked, work, *arguments)
+
+    def leave_push(self, query: OpenQuery) -> None:
+        """End a query that goes on, in a thread that nobody waits for."""
+        with suppress(RuntimeError):  # the server has ended, and its sessions end all
+            self._pushing.submit(self.sql.leave, query)
 
     def watching(self, name: Hashable, sight: Callable[[], Sight], *, by_commits: bool) -> Watching:
         """Those who watch the thing of a name; the first one makes the sight."""
@@ -228,6 +255,7 @@ class Live:
 
     def end(self) -> None:
         """End all streams."""
+        self.is_ending = True
         self.commits.close()
         for watching in self._watched.values():
             watching.end()
@@ -236,5 +264,6 @@ class Live:
         """Wait for no thread: looks change nothing, and a change is one transaction, so it is made or not."""
         self._log.catalog.end_waits()
         self.writer.close()
-        for threads in (self._threads, self._live_threads, self._listening, self._changing):
+        for threads in (self._threads, self._live_threads, self._listening, self._changing, self._pushing):
             threads.shutdown(wait=False, cancel_futures=True)
+        self.sql.close()

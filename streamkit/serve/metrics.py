@@ -16,12 +16,12 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from streamkit.connectors.runtime.status import FAILED, RUNNING, read_status
-from streamkit.description.applications import is_running, steps_of
+from streamkit.description.applications import is_running, rows_in_stores, steps_of
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.epoch_buckets import EPOCH_SECONDS, LATENCY, OLDEST_SECONDS, SUM, cumulative
+from streamkit.log.input_lag import input_partitions
 from streamkit.log.log import Log
 from streamkit.log.statistics import statistics_of
-from streamkit.log.topic.topic import Topic
 from streamkit.state.restoring import restoring_now
 
 PREFIX = "streamkit_"
@@ -60,12 +60,15 @@ class _Families:
     def __init__(self) -> None:
         app, step = ("application",), ("application", "step")
         self.application_info = _gauge("application_info", "An application; always 1", (*app, "generation", "tasks"))
-        self.application_up = _gauge("application_up", "Whether a driver of the application has been heard of lately", app)
+        self.application_up = _gauge(
+            "application_up", "Whether a driver of the application has been heard of in the last minute", app
+        )
         self.epochs = _counter("epochs", "Committed epochs", app)
         self.last_commit = _gauge("last_commit_timestamp_seconds", "When the newest epoch was planned, since 1970", app)
         self.input_records = _counter("input_records", "Records read, by input topic", (*app, "topic"))
         self.input_lag = _gauge("input_lag_records", "Records that wait for the application", (*app, "topic", "partition"))
         self.input_lag_seconds = _gauge("input_lag_seconds", "How long the oldest record that waits has waited", (*app, "topic"))
+        self.input_missing = _gauge("input_missing", "Whether a topic that the application reads does not exist", (*app, "topic"))
         self.step_rows_in = _counter("step_rows_in", "Rows that a step took", step)
         self.step_rows_out = _counter("step_rows_out", "Rows that a step gave", step)
         self.step_busy = _counter("step_busy_seconds", "Time in which a step was at work, of all tasks together", step)
@@ -78,6 +81,7 @@ class _Families:
             f"{PREFIX}record_latency_seconds", "How old records were at the commit", labels=(*app, "since")
         )
         self.stream_time = _gauge("stream_time_seconds", "Stream time, since 1970", app)
+        self.store_rows = _gauge("store_rows", "Rows in a store; of a large table about so many", (*app, "store"))
         self.store_changes = _counter("store_changes", "Changes of a store", (*app, "store"))
         self.changelog_records = _gauge("store_changelog_records", "Records in the changelog of a store", (*app, "store"))
         self.changelog_bytes = _gauge("store_changelog_bytes", "Bytes in the changelog of a store", (*app, "store"))
@@ -118,15 +122,14 @@ class _LogCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         families = _Families()
-        every = {topic.id: topic for topic in self._log.catalog.topics.every()}
         for state in self._log.catalog.applications.every():
-            _application(self._log, state, every, families)
+            _application(self._log, state, families)
         _topics(self._log, families)
         _connectors(self._log, families)
         yield from families.every()
 
 
-def _application(log: Log, state: ApplicationState, topics: Mapping[int, Topic], families: _Families) -> None:
+def _application(log: Log, state: ApplicationState, families: _Families) -> None:
     name, totals = state.name, state.metrics
     families.application_info.add_metric((name, str(state.generation), str(state.tasks)), 1)
     families.application_up.add_metric((name,), float(is_running(log, state)))
@@ -142,7 +145,9 @@ def _application(log: Log, state: ApplicationState, topics: Mapping[int, Topic],
     ):
         for label, count in totals.get(metric, {}).items():
             family.add_metric((name, label), count)
-    _lag(log, state, topics, families)
+    for store, rows in rows_in_stores(state).items():
+        families.store_rows.add_metric((name, store), rows)
+    _lag(log, state, families)
     _steps(log, state, families)
     _times(name, totals, families)
     families.restore_remaining.add_metric(
@@ -150,17 +155,18 @@ def _application(log: Log, state: ApplicationState, topics: Mapping[int, Topic],
     )
 
 
-def _lag(log: Log, state: ApplicationState, topics: Mapping[int, Topic], families: _Families) -> None:
-    """What waits for an application, by partition, and since when."""
-    now_ms, inputs = log.clock.now_ms(), log.catalog.applications.inputs_of(state.id)
-    for topic_id in sorted({*state.positions, *(one for one, is_whole in inputs.items() if not is_whole)} & topics.keys()):
-        topic, positions, since = topics[topic_id].name, state.positions.get(topic_id, {}), list[int]()
-        for (_, partition), (start, end) in sorted(log.catalog.manifest.offset_bounds([topic_id]).items()):
-            position = max(start, positions.get(partition, 0))
-            families.input_lag.add_metric((state.name, topic, str(partition)), end - position)
-            if position < end:
-                since += log.catalog.manifest.waiting_since_ms(topic_id, partition, position)
-        families.input_lag_seconds.add_metric((state.name, topic), max(0.0, (now_ms - min(since)) / 1000) if since else 0.0)
+def _lag(log: Log, state: ApplicationState, families: _Families) -> None:
+    """What waits for an application, by partition, and since when; and the topics that it needs and that are gone."""
+    now_ms, since = log.clock.now_ms(), dict[str, list[int]]()
+    for one in input_partitions(log, state):
+        families.input_lag.add_metric((state.name, one.topic, str(one.partition)), one.lag)
+        waiting = log.catalog.manifest.waiting_since_ms(one.topic_id, one.partition, one.next_offset) if one.lag else []
+        since.setdefault(one.topic, []).extend(waiting)
+    for topic, times in since.items():
+        families.input_lag_seconds.add_metric((state.name, topic), max(0.0, (now_ms - min(times)) / 1000) if times else 0.0)
+        families.input_missing.add_metric((state.name, topic), 0)
+    for topic in log.catalog.applications.current_inputs(state).missing:
+        families.input_missing.add_metric((state.name, topic), 1)
 
 
 def _steps(log: Log, state: ApplicationState, families: _Families) -> None:

@@ -19,9 +19,9 @@ API_VERSION = "1"
 _PLAIN: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _ERROR = "Error"
 _STATUSES = {
-    "400": "a parameter that is not known, or cannot be meant",
+    "400": "a parameter that is not known, or has an impossible value",
     "401": "without the token",
-    "403": "from a web page of elsewhere; or a change, and the server changes nothing",
+    "403": "from a web page of another server; or a change, and this server allows none",
     "404": "there is no such thing",
     "409": "another one has changed it meanwhile",
     "410": "what is asked for is damaged or gone",
@@ -29,7 +29,7 @@ _STATUSES = {
     "415": "a body in a form that the path does not read",
     "422": "a record that cannot be decoded, or does not fit",
     "429": "too many streams are open",
-    "503": "the log cannot be asked now, or too many ask",
+    "503": "the log cannot be read now, or there are too many requests",
     "504": "it takes too long",
 }
 

@@ -31,6 +31,7 @@ ADDRESSES = (
     "/connectors",
     "/connectors/{connector}",
     "/log",
+    "/sql",
 )
 KINDS: Mapping[str, str] = {
     "css": "text/css; charset=utf-8",

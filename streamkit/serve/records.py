@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from streamkit.query.predicate import parse_predicate
 from streamkit.query.record_page import PageLimits, PageReader, RecordPage
 from streamkit.query.tail import TOO_MANY, Tail
 from streamkit.query.wanted import RECORD_COLUMNS, Wanted, check_offset, condition_schema
-from streamkit.serve.answers import RowsAnswer, StreamAnswer, event_text, json_lines_of
+from streamkit.serve.answers import Event, RowsAnswer, StreamAnswer, event_text, json_lines_of
 from streamkit.serve.cursors import cursor_place, cursor_text
 from streamkit.serve.forms import EVENTS, ROW_FORMS
 from streamkit.serve.refusals import RefusedError, bad_request, refusal_of
@@ -121,7 +121,7 @@ def _unreadable(topic: Topic, page: RecordPage, failure: CorruptionError | Schem
         if failure.partition is None or failure.next_offset is None:
             return found
         behind = {**page.following, failure.partition: failure.next_offset}
-        hint = f"the cursor beside this goes on behind it; {found.hint}"
+        hint = f"the cursor in this answer goes on after it; {found.hint}"
     else:
         return RefusedError(found.status, found.error, found.message, "raw=true gives the bytes")
     return RefusedError(found.status, found.error, found.message, hint, facts={"cursor": _cursor(topic, behind)})
@@ -157,7 +157,7 @@ class TopicTail:
         """The offsets behind the last look."""
         return self.tail.at
 
-    def look(self, queries: Collection[TailQuery]) -> dict[TailQuery, list[str]]:
+    def look(self, queries: Collection[TailQuery]) -> dict[TailQuery, list[Event]]:
         """The records since the last look, and what of them is left out."""
         page = self.tail.look(self.log)
         if page is None:
@@ -165,7 +165,7 @@ class TopicTail:
         left_out = [_skipped(one.partition, one.start, one.end, one.why) for one in page.skipped]
         return {query: [*self._events(query, page.rows), *left_out] for query in queries}
 
-    def _events(self, query: TailQuery, rows: pa.Table) -> list[str]:
+    def _events(self, query: TailQuery, rows: pa.Table) -> list[Event]:
         if not rows.num_rows:
             return []
         condition = None if query.where is None else parse_predicate(query.where, condition_schema(self.topic))
@@ -176,7 +176,7 @@ class TopicTail:
         found = wanted.matching(found).select([*query.columns, TIMESTAMP, PARTITION, OFFSET, DELETED])
         events = []
         if (more := found.num_rows - TAIL_SHOWN_ROWS) > 0:
-            events.append(event_text("skipped", json_text({"records": more, "why": TOO_MANY})))
+            events.append(_left_out(more, TOO_MANY))
             found = found.slice(more)
         if found.num_rows:
             format = None if query.is_raw else self.topic.format
@@ -184,7 +184,7 @@ class TopicTail:
         return events
 
 
-def records_events(rows: pa.RecordBatch, format: Any, cursor: str) -> list[str]:
+def records_events(rows: pa.RecordBatch, format: Any, cursor: str) -> list[Event]:
     """Rows as an event; one that cannot be decoded is left out with those behind it, and that is said."""
     table = pa.Table.from_batches([rows])
     if format is None:
@@ -193,15 +193,20 @@ def records_events(rows: pa.RecordBatch, format: Any, cursor: str) -> list[str]:
         decoded, failure = decoded_rows(format, rows)
         lines = json_lines_of(table, with_header_pairs(decoded))
     shown = lines.decode().splitlines()
-    events = [event_text("records", f"[{', '.join(shown)}]", cursor)] if shown else []
+    events = [Event(event_text("records", f"[{', '.join(shown)}]", cursor), len(shown))] if shown else []
     if failure is not None:
-        left_out = {"records": rows.num_rows - len(shown), "why": str(failure)}
-        events.append(event_text("skipped", json_text(left_out)))
+        events.append(_left_out(rows.num_rows - len(shown), str(failure)))
     return events
 
 
-def _skipped(partition: int, start: int, end: int, why: str) -> str:
-    return event_text("skipped", json_text({"partition": partition, "from": start, "to": end, "why": why}))
+def _left_out(records: int, why: str) -> Event:
+    return Event(event_text("skipped", json_text({"records": records, "why": why})), records)
+
+
+def _skipped(partition: int, start: int, end: int, why: str) -> Event:
+    """Offsets whose records were not read, so that nobody knows how many of them were asked for."""
+    found = {"records": end - start, "partition": partition, "from": start, "to": end, "why": why}
+    return Event(event_text("skipped", json_text(found)), end - start)
 
 
 async def _tail(asked: Asked, wanted: Wanted) -> AsyncIterator[str]:
@@ -213,26 +218,32 @@ async def _tail(asked: Asked, wanted: Wanted) -> AsyncIterator[str]:
     tail: Any = watching.sight
     query = TailQuery(wanted.columns, wanted.partitions, asked["where"], asked["raw"])
 
-    async def first(is_first: bool) -> Sequence[str]:
+    async def first(is_first: bool) -> Sequence[Event]:
         return await asked.live.run_live(_before, asked, wanted, tail, is_first)
 
     async for text in watching.events(query, first):
         yield text
 
 
-def _before(asked: Asked, wanted: Wanted, tail: TopicTail, is_first: bool) -> list[str]:
-    """What was asked for of what is there; what a page has no room for is left out, and that is said."""
+def _before(asked: Asked, wanted: Wanted, tail: TopicTail, is_first: bool) -> list[Event]:
+    """
+    What was asked for of what is there; what a page has no room for is left out, and that is said.
+
+    Who comes again gets all that came meanwhile that a page may have, whatever `limit` the first request had.
+    """
     if is_first:
         tail.begin()
     topic, ends = wanted.topic, tail.at
     starts = _starts(asked, wanted, LATEST)
-    page = _page(asked, wanted, starts, ends)
+    goes_on = asked.last_event is not None and asked["cursor"] is None
+    values = {**asked.values, "limit": asked.limits.rows} if goes_on else asked.values
+    page = _page(replace(asked, values=values), wanted, starts, ends)
     table = page.rows
     format = None if asked["raw"] else topic.format
     events = records_events(one_batch(table), format, _cursor(topic, {**ends, **page.following})) if table.num_rows else []
     why = str(page.failure) if page.failure is not None else page.why or "the page before the live records is full"
     left = [(one, offset, ends[one]) for one, offset in sorted(page.following.items()) if offset < ends.get(one, 0)]
-    return [": begun\n\n", *events, *(_skipped(*place, why) for place in left)]
+    return [Event(": begun\n\n"), *events, *(_skipped(*place, why) for place in left)]
 
 
 PARAMETERS = (
@@ -253,7 +264,7 @@ PARAMETERS = (
 RESOURCES = (
     Resource(
         "/api/v1/topics/{topic}/records",
-        "Records of a topic, by partition and offset; as text/event-stream, what comes.",
+        "Records of a topic, by partition and offset; as text/event-stream, also those that are written later.",
         records,
         dict[str, Any],
         PARAMETERS,

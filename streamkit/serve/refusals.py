@@ -10,12 +10,15 @@ from typing import Any
 from streamkit import errors
 from streamkit.errors import ConfigError, StreamKitError
 from streamkit.log.database.system_error import error_text
+from streamkit.plan.location import TextLocation
 
 _logger = logging.getLogger(__name__)
 _KNOWN: tuple[tuple[type[Exception], int, str], ...] = (  # the first that fits counts
     (errors.TopicNotFoundError, 404, "see /api/v1/topics"),
     (errors.StoreNotFoundError, 404, "see /api/v1/applications/{app}/stores"),
     (errors.OffsetOutOfRangeError, 404, "offset=earliest begins at the first record that is left"),
+    (errors.TopologyError, 400, "correct the statement at the place that the message names"),
+    (errors.SetupError, 501, "install what the message names where the server runs"),
     (errors.ConfigError, 400, "see /openapi.json for what each path takes"),
     (errors.SchemaError, 422, "see the schema of the topic at /api/v1/topics/{topic}"),
     (errors.EvaluationError, 422, "change the condition or the record that the message names"),
@@ -59,16 +62,24 @@ def refusal_of(error: Exception) -> RefusedError:
     for kind, status, hint in _KNOWN:
         if isinstance(error, kind):
             headers = {"Retry-After": "1"} if status == 503 else {}
-            return RefusedError(status, _name(error), error_text(error), hint, headers)
-    _logger.error("an answer failed in a way that nobody foresaw", exc_info=error)
+            return RefusedError(status, _name(error), error_text(error), hint, headers, _faults(error))
+    _logger.error("an answer failed by an unexpected error", exc_info=error)
     return RefusedError(
-        500, "InternalError", "the server failed in a way that nobody foresaw", "its own log has more; please report it"
+        500, "InternalError", "the server failed by an unexpected error", "its own log has more; please report it"
     )
 
 
 def bad_request(message: str, hint: str = "see /openapi.json for what each path takes") -> RefusedError:
     """The request says something that cannot be meant."""
     return RefusedError(400, "BadRequest", message, hint)
+
+
+def check_change(*, allows_changes: bool) -> None:
+    """RefusedError unless changes are allowed."""
+    if not allows_changes:
+        raise RefusedError(
+            403, "ReadOnly", "this server changes nothing", "start it with --allow-changes", {"Connection": "close"}
+        )
 
 
 @contextmanager
@@ -78,6 +89,22 @@ def absent(hint: str) -> Iterator[None]:
         yield
     except ConfigError as error:
         raise RefusedError(404, "NotFound", str(error), hint) from None
+
+
+def _faults(error: Exception) -> dict[str, Any]:
+    """Where a script in SQL is wrong: lines and columns from 1, and its characters from `start` to before `end`."""
+    if not isinstance(error, errors.TopologyError):
+        return {}
+    faults = (
+        error.faults if isinstance(error, errors.SqlError) else [errors.SqlFault(error.message, error.at)] if error.at else []
+    )
+    return {"faults": [fault_facts(one) for one in faults]} if faults else {}
+
+
+def fault_facts(fault: errors.SqlFault) -> dict[str, Any]:
+    """A fault with its line and column, and its characters in the text."""
+    place = {"message": fault.message, "line": fault.at.line, "column": fault.at.column}
+    return {**place, "start": fault.at.start, "end": fault.at.end} if isinstance(fault.at, TextLocation) else place
 
 
 def _name(error: Exception) -> str:

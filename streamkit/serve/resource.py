@@ -10,7 +10,7 @@ from streamkit.log.log import Log
 from streamkit.serve.forms import JSON
 from streamkit.serve.limits import ServeLimits
 from streamkit.serve.live import Live
-from streamkit.serve.refusals import RefusedError
+from streamkit.serve.refusals import RefusedError, check_change
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,10 @@ class Asked:
     body: Body | None = None
     allows_changes: bool = False
 
+    def check_change(self) -> None:
+        """RefusedError unless the server changes something when it is asked to."""
+        check_change(allows_changes=self.allows_changes)
+
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
@@ -75,7 +79,8 @@ class Resource:
     description. One of an application waits for `wait_for`, and says the epoch at which it looked.
 
     A POST changes something, so a server answers it only where changes are allowed. Its body is a JSON object of `fields`, or is in one of the
-    `body_forms`, which the answer reads itself.
+    `body_forms`, which the answer reads itself. One that `only_asks` changes nothing, and of one that `may_change` the answer itself finds
+    out whether it would. `error_facts` are put beside the words of an error, for clients of another server.
     """
 
     path: str
@@ -90,6 +95,14 @@ class Resource:
     fields: tuple[Parameter, ...] = ()
     body_forms: Mapping[str, str] = field(default_factory=dict)  # and what each holds
     is_open: bool = False  # also to those without the token
+    only_asks: bool = False
+    may_change: bool = False
+    error_facts: Callable[[RefusedError], Mapping[str, Any]] | None = None
+
+    @property
+    def is_change(self) -> bool:
+        """Whether whoever sends it wants something changed, whatever it holds."""
+        return self.method != "GET" and not self.only_asks and not self.may_change
 
     @property
     def every_parameter(self) -> tuple[Parameter, ...]:

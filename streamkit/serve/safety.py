@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 
 from streamkit.connectors.request_origin import is_from_elsewhere
 from streamkit.errors import ConfigError
-from streamkit.serve.refusals import RefusedError
+from streamkit.serve.refusals import RefusedError, check_change
 
 LOOPBACK = "127.0.0.1"
 COOKIE = "streamkit_token"
@@ -60,23 +60,20 @@ class Safety:
                 403,
                 "Forbidden",
                 "the Host or Origin of the request is another one than this server's",
-                "ask by an address, or by localhost; pages of other servers get nothing",
+                "use an IP address or localhost in the URL; pages of other servers are refused",
             )
         if self.digest is not None and not is_open and not any(self._is_token(text) for text in _tokens(headers)):
             raise RefusedError(
                 401,
                 "Unauthorized",
-                "this server answers those who have its token",
-                "send the header Authorization: Bearer TOKEN; the token stands in the file of --token-file",
+                "this server needs its token",
+                "send the header Authorization: Bearer TOKEN; the token is in the file of --token-file",
                 {"WWW-Authenticate": "Bearer"},
             )
 
     def check_change(self) -> None:
         """RefusedError unless changes are allowed."""
-        if not self.allows_changes:
-            raise RefusedError(
-                403, "ReadOnly", "this server changes nothing", "start it with --allow-changes", {"Connection": "close"}
-            )
+        check_change(allows_changes=self.allows_changes)
 
     def _is_token(self, text: str) -> bool:
         """Whether it is the token, in a time that does not tell how much of it is right."""

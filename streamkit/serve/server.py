@@ -8,6 +8,7 @@ from typing import final
 
 from streamkit.connectors.web_server import TlsFiles, WebServer, listener_at
 from streamkit.errors import ConfigError
+from streamkit.expressions.sql.dialect import SPARK
 from streamkit.log.log import Log
 from streamkit.serve.limits import ServeLimits
 from streamkit.serve.safety import LOOPBACK, Safety
@@ -34,6 +35,7 @@ class Server:
         limits: ServeLimits | None = None,
         *,
         allows_changes: bool = False,
+        sql_dialect: str = SPARK.name,
     ) -> None:
         safety = Safety.of(host, token_file, allows_changes=allows_changes)
         _check_tls(tls)
@@ -43,7 +45,7 @@ class Server:
             raise ConfigError(
                 f"cannot listen at {host}, port {port}: {error}; expected a free port of this machine (--host, --port)"
             ) from None
-        self._service = Service(log, safety, limits)
+        self._service = Service(log, safety, limits, sql_dialect)
         self._server = WebServer("streamkit-serve", self._service, listener, tls)
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{'http' if tls is None else 'https'}://{shown}:{self._server.address[1]}"

@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
+from streamkit.expressions.sql.dialect import SPARK
 from streamkit.log.log import Log
 from streamkit.serve.answers import Answer, StreamAnswer, problem_event, refusal_response
 from streamkit.serve.asking import chosen_form, read_parameters
@@ -31,6 +32,7 @@ from streamkit.serve.refusals import RefusedError, refusal_of
 from streamkit.serve.resource import Asked, Resource
 from streamkit.serve.routes import RESOURCES
 from streamkit.serve.safety import ANSWER_HEADERS, Safety
+from streamkit.serve.sql_sessions import SqlSessions
 
 Result = TypeVar("Result")
 EVENT_HEADERS = {"X-Accel-Buffering": "no"}  # a proxy that keeps events back until there are many shows nothing live
@@ -41,8 +43,8 @@ DESCRIPTION = Resource(OPENAPI_PATH, "This description.", lambda asked: openapi(
 class Service:
     """Answers by paths; `end` ends streams, `close` gives back what answers needed."""
 
-    def __init__(self, log: Log, safety: Safety, limits: ServeLimits | None = None) -> None:
-        self._log, self._safety = log, safety
+    def __init__(self, log: Log, safety: Safety, limits: ServeLimits | None = None, sql_dialect: str = SPARK.name) -> None:
+        self._log, self._safety, self._sql_dialect = log, safety, sql_dialect
         self._limits = limits or ServeLimits()
         self._presence = LogPresence(log)
         self._connect = ConnectInterface(log, safety)
@@ -57,7 +59,8 @@ class Service:
         """The streams, and the threads of looks."""
         with self._made:
             if self._live is None:
-                self._live = Live(self._log, self._limits.looks, self._limits.changes)
+                sql = SqlSessions(self._log, self._sql_dialect)
+                self._live = Live(self._log, self._limits.looks, self._limits.changes, self._presence.check, sql)
             return self._live
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,6 +76,7 @@ class Service:
 
         try:
             if self._connect.has(scope):
+                self._presence.check()
                 await self._connect(scope, receive, send)
                 return
             response = await self._response(scope, heard, gone)
@@ -105,15 +109,31 @@ class Service:
         except RefusedError:
             self._safety.check(headers, is_open=False)  # who may not ask is not told what there is
             raise
+        try:
+            return await self._checked_response(resource, names, scope, receive, gone)
+        except Exception as error:
+            refused = refusal_of(error)
+            if resource.error_facts is not None:
+                refused.facts = {**resource.error_facts(refused), **refused.facts}
+            raise refused from error
+
+    async def _checked_response(
+        self, resource: Resource, names: Mapping[str, str], scope: Scope, receive: Receive, gone: asyncio.Event
+    ) -> Response:
+        headers = Headers(scope=scope)
         self._safety.check(headers, is_open=resource.is_open)
-        if resource.method != "GET":
+        if resource.is_change:
             self._safety.check_change()
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="replace")
         values, others = read_parameters(resource, query)
         form = chosen_form(headers.get("Accept"), resource.forms)
         if form == EVENTS and scope["method"] == "HEAD":
             raise RefusedError(
-                405, "MethodNotAllowed", "events have no end, and HEAD wants one", "expected GET", {"Allow": "GET"}
+                405,
+                "MethodNotAllowed",
+                "a stream of events has no end, so it cannot answer HEAD",
+                "expected GET",
+                {"Allow": "GET"},
             )
         if resource.path != "/health/live" and resource not in PAGES:  # what is wrong with the log, a page says itself
             self._presence.check()
@@ -176,7 +196,7 @@ class Service:
                 )
                 await _unless_gone(waiting, gone)
             headers = await self._looked(position_headers, asked.log, application)
-        if resource.method == "GET":
+        if resource.method == "GET" or resource.only_asks:
             found = await self._looked(resource.answer, asked)
         else:
             found = await self._changed(resource.answer, asked)
@@ -200,7 +220,7 @@ class Service:
             raise RefusedError(
                 503,
                 "Busy",
-                f"{self._limits.looks} looks are at work, and {self._limits.waiting_looks} wait for their turn",
+                f"the server answers {self._limits.looks} requests already, and {self._limits.waiting_looks} wait for their turn",
                 "ask again in a moment",
                 {"Retry-After": "1"},
             )
@@ -220,7 +240,7 @@ class Service:
             raise RefusedError(
                 503,
                 "Busy",
-                f"{self._limits.changes} changes are at work, and {self._limits.waiting_changes} wait for their turn",
+                f"the server makes {self._limits.changes} changes already, and {self._limits.waiting_changes} wait for their turn",
                 "send it again in a moment; nothing was changed",
                 {"Retry-After": "1"},
             )
@@ -251,7 +271,7 @@ class Service:
             self._streams -= 1
             await events.aclose()  # type: ignore[attr-defined]
             raise
-        return _EventResponse(self, first, events)
+        return _EventResponse(self, first, events, answer.form)
 
     def _refused(self, refused: RefusedError) -> Response:
         response = refusal_response(refused)
@@ -267,9 +287,9 @@ class Service:
 class _EventResponse(StreamingResponse):
     """Server-sent events until they end, or their reader goes away."""
 
-    def __init__(self, service: Service, first: str, events: AsyncIterator[str]) -> None:
+    def __init__(self, service: Service, first: str, events: AsyncIterator[str], form: str) -> None:
         self._service, self._events = service, events
-        super().__init__(_all_of(first, events), media_type=EVENTS, headers={**ANSWER_HEADERS, **EVENT_HEADERS})
+        super().__init__(_all_of(first, events), headers={"Content-Type": form, **ANSWER_HEADERS, **EVENT_HEADERS})
 
     async def leave(self) -> None:
         """Nobody reads any more."""

@@ -103,7 +103,7 @@ def _arrow_records(topic: Topic, content: bytes) -> pa.Table:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise SchemaError(f"{BODY} is no Arrow IPC stream: {error}") from None
     if source.tell() != len(content) or not content.endswith(END_OF_STREAM):
-        raise SchemaError(f"{BODY} is no Arrow IPC stream: it does not end with the mark of its end, or something follows that")
+        raise SchemaError(f"{BODY} is no Arrow IPC stream: its end mark is missing, or something follows it")
     if topic.format is None:
         for column in topic.schema:
             if column.nullable and column.name not in found.column_names and column.name not in topic.key:
@@ -114,22 +114,22 @@ def _arrow_records(topic: Topic, content: bytes) -> pa.Table:
 RESOURCES = (
     Resource(
         "/api/v1/topics/{topic}/records",
-        "Writes records, all or none; they are durable when the answer comes.",
+        "Writes records, all or none; they are durable when the answer is sent.",
         write,
         dict[str, Any],
         (
-            Parameter("producer", str, "the name of who writes; a later writer of the same name ends an earlier one"),
+            Parameter("producer", str, "the name of the producer; a later producer of the same name fences an earlier one"),
             Parameter(
                 "sequence",
                 int,
-                "a number that is higher with each request of this producer; sent again, it writes nothing twice",
+                "a number that grows with each request of this producer; a request that is sent again with its number writes nothing twice",
                 least=0,
             ),
         ),
         method="POST",
         body_forms={
             JSON: "a record as an object of its columns, or a list of such objects",
-            LINES: "a record a line, as streamkit produce reads them",
+            LINES: "one record on each line, as streamkit produce reads them",
             ARROW: "an Arrow IPC stream of record batches",
         },
     ),

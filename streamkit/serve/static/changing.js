@@ -19,7 +19,7 @@ export const change = (path, fields, method = 'POST') => ask(path, {}, {method, 
 export function changeButton(text, work, attributes = {}) {
   const button = make('button', {type: 'button', ...attributes, onclick: async () => {
     button.disabled = true;
-    try { await work(); } finally { button.disabled = false; }
+    try { await work(button); } finally { button.disabled = false; }
   }}, text);
   allowsChanges().then(may => { if (!may) { button.disabled = true; button.title = READ_ONLY; } }, () => {});
   return button;
@@ -28,18 +28,20 @@ export function changeButton(text, work, attributes = {}) {
 // `preview(fields)` draws what the answer to a dry run says, `label` names the button that does it, `done` draws what was done.
 export function twoSteps({path, fields, preview, label, done, place, after = () => {}}) {
   const failed = error => place.replaceChildren(problem(error));
-  const cancel = () => make('button', {type: 'button', onclick: () => place.replaceChildren()}, 'Cancel');
-  return async () => {
+  const cancel = from => make('button', {type: 'button', onclick: () => { place.replaceChildren(); from?.focus(); }}, 'Cancel');
+  return async from => {
     try {
       const chosen = fields(), found = await change(path, {...chosen, dry_run: true});
       const go = changeButton(label(found), async () => {
         try {
           const what = await change(path, {...chosen, dry_run: false});
-          place.replaceChildren(make('p', {role: 'status'}, done(what)));
+          const said = make('p', {role: 'status', tabindex: -1}, done(what));
+          place.replaceChildren(said);
+          said.focus();  // or the keyboard would begin again at the top of the page
           after();
         } catch (error) { failed(error); }
       });
-      place.replaceChildren(make('div', {class: 'panel'}, preview(found), make('form', {}, go, cancel())));
+      place.replaceChildren(make('div', {class: 'panel'}, preview(found), make('form', {}, go, cancel(from))));
       go.focus();
     } catch (error) { failed(error); }
   };

@@ -20,6 +20,10 @@ function fill(element, attributes, children) {
 
 export const link = (text, ...path) => make('a', {href: address(...path)}, text);
 
+// To a record: the page of its topic from there on.
+export const linkToRecord = (topic, partition, offset) =>
+  make('a', {href: `${address('topics', topic)}?${new URLSearchParams({partition, offset, limit: 20})}`}, `${topic} ${partition}/${offset}`);
+
 // An address within these pages, of parts that may hold any character.
 export const address = (...path) => '/' + path.map(encodeURIComponent).join('/');
 
@@ -53,26 +57,67 @@ export function time(ms) {
   return Number.isNaN(found.getTime()) ? `${ms} ms` : found.toISOString().replace('T', ' ').replace('Z', '');
 }
 
-// A time as the server writes it, without what says nothing.
-export const timeText = text => text === null || text === undefined ? '' : String(text).replace('T', ' ').replace(/Z$|\+00:00$/, '').replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
+// A time as the server writes it, to the millisecond, or finer where it says more.
+export function timeText(text) {
+  if (text === null || text === undefined) return '';
+  const [, moment, fraction = ''] = /^(.*?)(?:\.(\d+))?$/s.exec(String(text).replace('T', ' ').replace(/Z$|\+00:00$/, ''));
+  return /:\d\d$/.test(moment) ? `${moment}.${fraction.replace(/0+$/, '').padEnd(3, '0')}` : String(text);
+}
 
 export const shown = value => value === null || value === undefined ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value);
 
-// A table; a column is a title, what it shows of a row (text, a number or an element), and whether it is a number.
+const NUMBERS = /^(tinyint|smallint|int|bigint|float|double|decimal)\b/;
+
+// A column of values of a type in Spark's words, if it is known: numbers to the right, and a float by the fewest digits that mean it.
+export function valueColumn(title, type, of) {
+  const text = row => shown(type === 'float' ? shortest(of(row)) : of(row));
+  return {title, of: text, isValue: true, isNumber: NUMBERS.test(type ?? '')};
+}
+
+// A float comes as the double of the same value, which has up to seventeen digits.
+function shortest(value) {
+  if (typeof value !== 'number' || Math.fround(value) !== value) return value;
+  for (let digits = 1; digits < 9; digits++) {
+    const found = Number(value.toPrecision(digits));
+    if (Math.fround(found) === value) return found;
+  }
+  return value;
+}
+
+// The columns of a schema in Spark's words, such as `a int, b map<string, int>`: their types by their names.
+export function typesOf(schema) {
+  const types = new Map();
+  let depth = 0, start = 0;
+  const take = end => {
+    const [, quoted, plain, type] = /^(?:`((?:[^`]|``)*)`|(\S+))\s*(.*)$/s.exec(schema.slice(start, end).trim()) ?? [];
+    if (quoted !== undefined || plain) types.set(quoted?.replaceAll('``', '`') ?? plain, type.replace(/ NOT NULL$/i, ''));
+    start = end + 1;
+  };
+  for (let at = 0; at < schema.length; at++) {
+    if ('<('.includes(schema[at])) depth++;
+    if ('>)'.includes(schema[at])) depth--;
+    if (schema[at] === ',' && !depth) take(at);
+  }
+  take(schema.length);
+  return types;
+}
+
+// A table; a column is a title, what it shows of a row (text, a number, an element or several), and whether it is a number.
 export function table(columns, rows, {empty = 'Nothing yet.', kind = () => ''} = {}) {
   if (!rows.length) return make('p', {class: 'quiet'}, empty);
   const head = make('tr', {}, columns.map(({title, isNumber}) => make('th', {scope: 'col', class: isNumber && 'number'}, title)));
   const body = rows.map(row => make('tr', {class: kind(row)}, columns.map(({of, isNumber, isValue}) => {
     const found = of(row);
     const text = isNumber && typeof found === 'number' ? number(found) : found;
-    return make('td', {class: isNumber ? 'number' : isValue ? 'value' : false}, cell(typeof text === 'number' ? String(text) : text ?? ''));
+    const shown = cell(typeof text === 'number' ? String(text) : text ?? '');
+    return make('td', {class: [isNumber && 'number', isValue && 'value'].filter(Boolean).join(' ') || false}, isValue ? make('div', {class: 'bounded'}, shown) : shown);
   })));
   return make('div', {class: 'scroll'}, make('table', {}, make('thead', {}, head), make('tbody', {}, body)));
 }
 
 // A long text is shown by its beginning; a click shows all of it.
 const TEXT_SHOWN = 400;
-function cell(text) {
+export function cell(text) {
   if (typeof text !== 'string' || text.length <= TEXT_SHOWN) return text;
   const rest = make('span', {hidden: true}, text.slice(TEXT_SHOWN));
   const more = make('button', {type: 'button', class: 'more', onclick: () => { rest.hidden = false; more.remove(); }}, `… ${number(text.length - TEXT_SHOWN)} more`);

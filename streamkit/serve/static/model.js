@@ -41,7 +41,8 @@ export class Model {
 
 // What the server answers; what it refuses is an error with its message and hint.
 export async function ask(path, parameters = {}, options = {}) {
-  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== ''));
+  const given = Object.entries(parameters).flatMap(([name, value]) => Array.isArray(value) ? value.map(one => [name, one]) : [[name, value]]);
+  const query = new URLSearchParams(given.filter(([name, value]) => value !== null && value !== undefined && (value !== '' || name.startsWith('key.'))));
   let answer;
   try {
     answer = await fetch(query.size ? `${path}?${query}` : path, {headers: {Accept: 'application/json'}, ...options});
@@ -49,12 +50,18 @@ export async function ask(path, parameters = {}, options = {}) {
     if (error.name === 'AbortError') throw error;
     throw Object.assign(new Error('The server does not answer.'), {hint: 'Is streamkit serve still running?', isAway: true});
   }
-  const body = await answer.json().catch(() => ({}));
+  const body = await answer.text().then(parsed).catch(() => ({}));
   if (!answer.ok) {
     if (answer.status === 401) dispatchEvent(new Event('streamkit:token'));
-    throw Object.assign(new Error(body.message ?? `The server answered ${answer.status}.`), {hint: body.hint, status: answer.status});
+    throw Object.assign(new Error(body.message ?? `The server answered ${answer.status}.`), {hint: body.hint, status: answer.status, faults: body.faults});
   }
   return body;
+}
+
+// JSON as a value. A whole number that JavaScript would round stays the text that it is, so that it is shown, and found again, with all its digits.
+export function parsed(text) {
+  const exact = (_, value, context) => typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? '') ? context.source : value;
+  return /\d{16}/.test(text) ? JSON.parse(text, exact) : JSON.parse(text);
 }
 
 // Ask again and again, as long as the page is shown; `tell` gets each answer, `fail` each error. Ends when the signal says so.
@@ -75,7 +82,7 @@ export function keepAsking(work, seconds, signal, tell, fail) {
 export function listen(path, parameters, signal, events, fail, begun = () => {}) {
   const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== ''));
   const source = new EventSource(query.size ? `${path}?${query}` : path);
-  for (const [name, hook] of Object.entries(events)) source.addEventListener(name, event => hook(JSON.parse(event.data)));
+  for (const [name, hook] of Object.entries(events)) source.addEventListener(name, event => hook(parsed(event.data)));
   source.onopen = begun;
   source.onerror = () => fail(source.readyState === EventSource.CLOSED);
   signal.addEventListener('abort', () => source.close());

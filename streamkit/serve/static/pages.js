@@ -16,10 +16,12 @@ const PAGES = [
   {name: 'Connectors', path: /^\/connectors$/, view: 'connectors'},
   {path: /^\/connectors\/([^/]+)$/, view: 'connector', parts: ['connector'], of: 'Connectors'},
   {name: 'Log', path: /^\/log$/, view: 'log'},
+  {name: 'SQL', path: /^\/sql$/, view: 'sql'},
 ];
-const ADDRESSES = {Applications: '/', Topics: '/topics', 'Dead letters': '/dead-letters', Groups: '/groups', Connectors: '/connectors', Log: '/log'};
+const ADDRESSES = {Applications: '/', Topics: '/topics', 'Dead letters': '/dead-letters', Groups: '/groups', Connectors: '/connectors', SQL: '/sql', Log: '/log'};
 
 let leaving = new AbortController();
+let heard = null;  // when the server last answered this page
 
 async function show() {
   leaving.abort();
@@ -29,6 +31,7 @@ async function show() {
   document.querySelector('header nav').replaceChildren(...Object.entries(ADDRESSES).map(([name, href]) =>
     make('a', {href, 'aria-current': (page?.name ?? page?.of) === name ? 'page' : null}, name)));
   situation('');
+  heard = null;
   document.getElementById('view').replaceChildren(el);
   if (!page) {
     el.append(problem({message: `There is no page at ${location.pathname}.`}), link('To the applications'));
@@ -46,16 +49,21 @@ async function show() {
   }
 }
 
-// Go to an address; with `replace`, the state of this page has changed and is no place to go back to.
+// Go to an address. What a user chooses is a place to go back to; with `replace`, the state of this page has only become what it shows.
 export function go(href, {replace = false, isSamePage = false} = {}) {
-  history[replace ? 'replaceState' : 'pushState'](null, '', href);
+  const isThere = href === location.pathname + location.search;
+  history[replace || isThere ? 'replaceState' : 'pushState'](null, '', href);
   if (!isSamePage) show();
 }
 
+// How it is with the server: nothing to say, or what is wrong, and of when the figures are that the page still shows.
 export function situation(text, kind = '') {
-  const place = document.getElementById('situation');
-  if (place.textContent !== text) place.textContent = text;
+  const place = document.getElementById('situation'), isBad = kind === 'bad';
+  if (!isBad) heard = new Date();
+  const told = isBad && heard ? `${text} What is shown is of ${heard.toISOString().slice(11, 19)}.` : text;
+  if (place.textContent !== told) place.textContent = told;
   place.className = kind;
+  document.body.classList.toggle('away', isBad);
 }
 
 // Where the server wants its token: a cookie has it, which only this server gets.
@@ -67,8 +75,8 @@ function askForToken() {
     document.cookie = `streamkit_token=${token.value.trim()}; path=/; SameSite=Strict${location.protocol === 'https:' ? '; Secure' : ''}`;
     show();
   }}, make('label', {}, 'token', token), make('button', {type: 'submit'}, 'Go on'));
-  document.getElementById('view').replaceChildren(make('h1', {}, 'This server answers those who have its token'),
-    make('p', {class: 'quiet'}, 'It stands in the file that streamkit serve was given with --token-file.'), form);
+  document.getElementById('view').replaceChildren(make('h1', {}, 'This server needs its token'),
+    make('p', {class: 'quiet'}, 'The token is in the file that streamkit serve was given by --token-file.'), form);
   token.focus();
 }
 

@@ -88,7 +88,17 @@ def test_strange_values_of_each_parameter(asking):
 def strange_questions():
     """(path, parameters, form) of each parameter and each strange text."""
     for resource in (one for one in RESOURCES if one.method == "GET"):
-        path = resource.path.format(app="totals", store="hourly", topic="orders", group="readers", partition="0")
+        path = resource.path.format(
+            app="totals",
+            store="hourly",
+            topic="orders",
+            group="readers",
+            partition="0",
+            generation="1",
+            kind="stream",
+            name="x",
+            action="create",
+        )
         names = [one.name for one in resource.every_parameter] + ["customer"] * (resource.takes_others is not None)
         for name, text in itertools.product(names, STRANGE):
             waits = {"wait_seconds": 0} if resource.is_of_application and name != "wait_seconds" else {}

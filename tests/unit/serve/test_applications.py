@@ -8,6 +8,7 @@ import time
 import pytest
 
 import streamkit as sk
+from streamkit import functions as F
 from tests.kit.waiting import wait_until
 from tests.unit.serve.conftest import ORDERS, send_orders, streaming, totals
 
@@ -83,10 +84,44 @@ def test_events_tell_a_state_a_second(log, api):
             assert next(lag for lag in lags if lag) == 5
 
 
+def changed_totals(log):
+    """The application once more, with a condition and without the output of its hours."""
+    app = sk.Topology("totals")
+    orders = app.stream("orders")
+    large = orders.filter("amount > 1", name="large")
+    large.group_by("customer").agg(n=F.count("*"), total=F.sum("amount"), store="per_customer").to("totals")
+    hours = orders.group_by("customer").windowed_by(sk.tumbling("1 hour", grace="0 s", retention="400 days"))
+    hours.agg(n=F.count("*"), store="hourly")
+    sk.run(app, log=log, engine="local", trigger="available_now").wait()
+
+
+def test_programs_tell_what_a_start_changed(worked, get, described, refused):
+    """The list has the starts that changed the program, newest first, and each its changes, as --json of the command line prints them."""
+    changed_totals(worked)
+    found = get(f"{APP}/programs")
+    assert found == described("apps", "programs", "totals")
+    assert [one["generation"] for one in found] == [2, 1]
+    newest = get(f"{APP}/programs/2")
+    assert newest == described("apps", "programs", "totals", "2")
+    assert (newest["application"], newest["generation_before"], newest["changes"]) == ("totals", 1, found[0]["changes"])
+    fates = {
+        subject: {one["name"]: one["fate"] for one in newest[subject]} for subject in ("inputs", "outputs", "stores", "steps")
+    }
+    assert (fates["inputs"], fates["outputs"]) == ({"orders": "same"}, {"totals": "same", "by_hour": "gone"})
+    assert fates["steps"]["large"] == "added" and fates["steps"]["aggregate-per_customer"] == "same"
+    counted = [fate for subject in fates.values() for fate in subject.values() if fate != "same"]
+    assert len(counted) == newest["changes"] > 1
+    assert get(f"{APP}/programs/1")["generation_before"] is None
+    status, said = refused(f"{APP}/programs/3")
+    assert (status, "expected one of 2, 1" in said) == (404, True)
+    for wrong in ("-1", "two", "9" * 30, "1.5"):
+        assert refused(f"{APP}/programs/{wrong}")[0] == 400
+
+
 @pytest.mark.usefixtures("worked")
 def test_what_is_not_there(refused):
     """An application that has never run is 404, which names those that have."""
-    for path in ("", "/steps", "/epochs", "/events", "/stores", "/stores/x", "/stores/x/rows"):
+    for path in ("", "/steps", "/epochs", "/programs", "/programs/1", "/events", "/stores", "/stores/x", "/stores/x/rows"):
         status, said = refused(f"/api/v1/applications/nobody{path}")
         assert (status, "there are totals" in said) == (404, True)
     assert refused(f"{APP}/epochs", last=0)[0] == 400

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.description import dead_letters
 
 pytestmark = pytest.mark.usefixtures("worked")
 
@@ -41,13 +44,47 @@ def test_dead_letters(get, refused, log, described, printed):
     sk.run(app, log=log, engine="local", trigger="available_now").wait()
     assert get("/api/v1/dead-letters") == described("dlq", "list")
     assert sum(row["records"] for row in get("/api/v1/dead-letters")) == 60
-    found = get("/api/v1/dead-letters/letters", limit=5)
-    assert len(found) == 5
-    assert found == get("/api/v1/dead-letters/letters", limit=100)[:5]
-    chosen = get("/api/v1/dead-letters/letters", limit=100, where="operator is not null")
-    assert len(chosen) == len(printed("dlq", "show", "letters").splitlines()) == 60
+    found = get("/api/v1/dead-letters/letters", limit=100, where="operator is not null")["dead_letters"]
+    assert len(found) == len(printed("dlq", "show", "letters").splitlines()) == 60
     assert refused("/api/v1/dead-letters/orders")[0] == 422
     assert refused("/api/v1/dead-letters/nothing")[0] == 404
+
+
+def given(**parameters):
+    """Those that are not None."""
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_dead_letters_are_read_page_by_page_from_the_newest(get, refused, log, partitions, monkeypatch):
+    """The pages together are all dead letters, each partition from its last one back, whatever is chosen; the total is all of the topic."""
+    monkeypatch.setattr(dead_letters, "CHUNK_ROWS", 7)
+    log.create_topic("texts", "id int, text string", partitions=partitions)
+    with log.producer() as producer:
+        for first in range(0, 60, 6):
+            producer.send_batch("texts", [{"id": one, "text": "x" if one % 3 else "1"} for one in range(first, first + 6)])
+            producer.flush()
+    app = sk.Topology("strict", on_error=sk.dead_letter("letters"))
+    app.stream("texts").select("id", F.col("text").cast("int").alias("number")).to("numbers")
+    sk.run(app, log=log, engine="local", trigger="available_now").wait()
+    for where, expected in ((None, 40), ("value LIKE '%5%'", None)):
+        pages: list[list[dict[str, Any]]] = []
+        cursor = None
+        while not pages or cursor is not None:
+            page = get("/api/v1/dead-letters/letters", limit=7, **given(where=where, cursor=cursor))
+            assert page["total"] == 40 and (page["cursor"] is None) == page["is_complete"]
+            pages.append(page["dead_letters"])
+            cursor = page["cursor"]
+        read = [(one["_partition"], one["_offset"]) for page in pages for one in page]
+        every = [(one.place[0], one.place[1]) for one in dead_letters.dead_letters(log, "letters", where, None, None)]
+        assert sorted(read) == sorted(every) and (expected is None or len(read) == expected)
+        assert all(read.index((one, offset)) < read.index((one, offset - 1)) for one, offset in read if (one, offset - 1) in read)
+        assert len({len(page) for page in pages[:-1]}) <= 1
+    assert refused("/api/v1/dead-letters/letters", cursor="x")[0] == 400
+    first, schema = get("/api/v1/dead-letters/letters", limit=7)["cursor"], log.topic("letters").schema
+    log.delete_topic("letters")
+    log.create_topic("letters", schema)
+    assert refused("/api/v1/dead-letters/letters", cursor=first)[0] == 410
 
 
 def test_the_log(get, api, described):

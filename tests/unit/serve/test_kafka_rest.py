@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from typing import Any
 
 import pytest
 
@@ -93,3 +94,140 @@ def test_what_does_not_fit(log, proxy, body, status, words):
     answer = posted(proxy, "/topics/orders", body, V2_JSON)
     assert (answer.status_code, words in answer.json()["message"]) == (status, True), answer.text
     assert len(log.read("orders")) == ORDERS
+
+
+DECIMALS = [
+    "12345678901234567890.1234567891",
+    "0.1",
+    "1e2",
+    "1.0000000000000000001",
+    "1e400",
+    "NaN",
+    "-0",
+    "-0.0",
+    "1E-3",
+    '"2.5"',
+    '"NaN"',
+    "true",
+    "null",
+]
+WHOLES = ["9223372036854775807", "9223372036854775808", "1.0", "1e3", "1.5", "-0", '"5"', "12345678901234567890123", "false"]
+DOUBLES = ["0.1", "1e400", "-1e400", "1e-400", "-0", "NaN", "Infinity", '"Infinity"', '"NaN"', "123456789012345678", "5e-324"]
+OTHERS = [
+    '"\\ud800"',
+    '"a\\u0000b"',
+    '"AP8="',
+    '"ab"',
+    '"2026-01-31"',
+    '"2026-01-31T12:00:00Z"',
+    "[1, 2]",
+    '{"a": 1.10}',
+    '{"a": 1, "a": 2}',
+    "0",
+    '""',
+]
+TYPES_WRITTEN = {
+    "decimal(38,10)": DECIMALS, "decimal(10,2)": DECIMALS, "bigint": WHOLES, "tinyint": WHOLES, "double": DOUBLES, "float": DOUBLES,
+    "string": OTHERS, "binary": OTHERS, "date": OTHERS, "timestamp": OTHERS, "boolean": WHOLES, "struct<a: decimal(5,3)>": OTHERS, "array<double>": OTHERS,
+}  # fmt: skip
+
+
+def left_by(log, client, topic, path, text, form):
+    """The value that a record leaves in a topic, which only a 200 leaves; None where the record is refused."""
+    before = len(log.read(topic))
+    answer = client.post(path, content=text.encode(), headers={"Content-Type": form, "Accept": f"{V2}, */*;q=0.1"})
+    assert answer.status_code in (200, 400, 422), answer.text
+    rows = log.read(topic).to_pylist()
+    assert len(rows) == before + (answer.status_code == 200)
+    return repr(rows[-1]["value"]) if len(rows) > before else None
+
+
+@pytest.mark.parametrize("type_name", [*TYPES_WRITTEN, "json", "text"])
+def test_all_doors_that_write_agree(log, proxy, type_name):
+    """A value of JSON is the same in a topic, or is refused, whichever way it comes, with all digits that were written."""
+    if type_name in ("json", "text"):
+        log.create_topic("doors", format="string" if type_name == "text" else "json", partitions=1)
+    else:
+        log.create_topic("doors", f"key string, value {type_name}", key="key", partitions=1)
+    values = TYPES_WRITTEN.get(type_name) or [*DECIMALS, *WHOLES, *DOUBLES, *OTHERS]
+    is_opaque = type_name not in TYPES_WRITTEN
+    for value in values:
+        row = f'{{"key": "k", "value": {value}}}'
+        inner = value if is_opaque else f'{{"value": {value}}}'
+        found = {
+            "json": left_by(log, proxy, "doors", "/api/v1/topics/doors/records", row, "application/json"),
+            "lines": left_by(log, proxy, "doors", "/api/v1/topics/doors/records", row, "application/x-ndjson"),
+            "v2": left_by(log, proxy, "doors", "/topics/doors", f'{{"records": [{{"key": "k", "value": {inner}}}]}}', V2_JSON),
+            "v3": left_by(
+                log, proxy, "doors", "/v3/clusters/c/topics/doors/records",
+                f'{{"key": {{"type": "STRING", "data": "k"}}, "value": {{"type": "JSON", "data": {inner}}}}}', "application/json",
+            ),
+        }  # fmt: skip
+        assert len(set(found.values())) == 1, (value, found)
+
+
+RAW: dict[str, list[tuple[str, Any, Any]]] = {
+    # topic: what data of a type leave there, or the status of the refusal
+    "bytes": [("STRING", "abcd", b"abcd"), ("BINARY", "/w==", b"\xff"), ("JSON", "abcd", 422), ("JSON", {"a": 1}, 422), ("BINARY", "a", 400)],
+    "string": [("STRING", "abcd", b"abcd"), ("BINARY", "YWI=", b"ab"), ("BINARY", "/w==", 422), ("JSON", "abcd", b"abcd"), ("JSON", 5, 422)],
+    "json": [
+        ("STRING", '{"a":1}', b'{"a":1}'), ("STRING", "abcd", 422), ("BINARY", "eyJhIjoxfQ==", b'{"a":1}'), ("JSON", "abcd", b'"abcd"'), ("STRING", 5, 400),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("format_name", RAW)
+def test_the_type_of_data_says_the_bytes(log, proxy, format_name):
+    """In topics of a format: a text is its UTF-8, and base 64 is bytes; what the format cannot read is refused. Both versions agree."""
+    log.create_topic("raw", format=format_name, partitions=1)
+    for kind, data, expected in RAW[format_name]:
+        given: list[Any] = [("/v3/clusters/c/topics/raw/records", {"value": {"type": kind, "data": data}}, "application/json")]
+        if kind != "STRING":
+            given.append(("/topics/raw", {"records": [{"value": data}]}, V2_BINARY if kind == "BINARY" else V2_JSON))
+        for path, body, form in given:
+            answer = posted(proxy, path, body, form)
+            assert answer.status_code == (expected if isinstance(expected, int) else 200), (kind, data, answer.text)
+            if isinstance(expected, bytes):
+                assert log.read("raw")["value"].to_pylist()[-1] == expected
+
+
+def test_keys_have_types_too(log, proxy):
+    """A key of bytes in a topic of bytes, and in a topic whose key column is binary; a text that is none is refused."""
+    log.create_topic("raw", format="bytes", partitions=1)
+    log.create_topic("keyed", "k binary, v int", key="k", partitions=1)
+    for kind, data, expected in (("BINARY", "/w==", b"\xff"), ("STRING", "abcd", b"abcd")):
+        body = {"key": {"type": kind, "data": data}, "value": {"type": "STRING", "data": "x"}}
+        assert posted(proxy, "/v3/clusters/c/topics/raw/records", body, "application/json").status_code == 200
+        assert log.read("raw")["key"].to_pylist()[-1] == expected
+    body = {"key": {"type": "STRING", "data": "abcd"}, "value": {"type": "JSON", "data": {"v": 1}}}  # type: ignore[dict-item]
+    assert posted(proxy, "/v3/clusters/c/topics/keyed/records", body, "application/json").status_code == 200
+    assert log.read("keyed")["k"].to_pylist() == [b"abcd"]
+    wrong: Any = {"key": {"type": "STRING", "data": 5}, "value": {"data": {"id": 1}}}
+    refused = posted(proxy, "/v3/clusters/c/topics/orders/records", wrong, "application/json")
+    assert (refused.status_code, "of type STRING; expected a text" in refused.json()["message"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/topics/orders", {"records": [], "bogus": 1}),
+        ("/topics/orders", {"records": [{"value": {"id": 1, "customer": "a"}, "timestamp": 5}]}),
+        ("/v3/clusters/c/topics/orders/records", {"value": {"type": "JSON", "data": {"id": 1, "customer": "a"}}, "partition": 0}),
+        ("/v3/clusters/c/topics/orders/records", {"value": {"type": "JSON", "data": {"id": 1, "customer": "a"}, "schema": "x"}}),
+        ("/v3/clusters/c/topics/orders/records", {"value": {"type": "JSON", "data": {"id": 1, "customer": "a"}}, "headers": [{"name": "a", "v": "AA=="}]}),
+    ],
+)  # fmt: skip
+def test_unknown_fields_are_refused(log, proxy, path, body):
+    """They are named, and nothing is written."""
+    answer = posted(proxy, path, body, "application/json")
+    assert (answer.status_code, "is not known" in answer.json()["message"]) == (400, True), answer.text
+    assert len(log.read("orders")) == ORDERS
+
+
+@pytest.mark.parametrize("partition", ["0", 0.5, True, 1e30])
+def test_a_partition_is_a_number(log, proxy, partition):
+    """Anything else is refused."""
+    answer = posted(
+        proxy, "/topics/orders", {"records": [{"value": {"id": 1, "customer": "a"}, "partition": partition}]}, V2_JSON
+    )
+    assert (answer.status_code, "expected its number" in answer.json()["message"]) == (400, True), answer.text

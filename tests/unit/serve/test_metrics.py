@@ -68,6 +68,7 @@ def test_counters_are_those_of_the_catalog(log):
     assert (
         found["streamkit_store_changes_total", "per_customer", "totals"] == log.describe("totals-per_customer-changelog")["rows"]
     )
+    assert found["streamkit_store_rows", "per_customer", "totals"] == 10
     assert found["streamkit_topic_records", "orders"] == ORDERS
     assert sum(value for (name, *_), value in found.items() if name == "streamkit_topic_end_offset") == ORDERS + len(
         log.read("totals")

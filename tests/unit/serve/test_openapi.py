@@ -21,9 +21,24 @@ BODIES = {
         "value": {"type": "JSON", "data": {"id": 1, "customer": "n", "amount": 1.0}}
     },
     "/api/v1/groups/{group}/offsets": {"to": "latest", "dry_run": True},
+    "/api/v1/sql/statements": {"text": "SELECT id FROM orders LIMIT 1"},
+    "/api/v1/sql/faults": {"text": "SELEC"},
+    "/api/v1/sql/words": {"text": "SELECT ", "place": 7},
+    "/ksql": {"ksql": "SHOW TOPICS;"},
+    "/query": {"ksql": "SELECT * FROM orders LIMIT 2;"},
+    "/query-stream": {"sql": "SELECT * FROM orders LIMIT 2;"},
 }
+UNTRIED = ("/close-query", "/status/{kind}/{name}/{action}")  # they ask for what another answer has named
 QUERIES = {"/api/v1/applications/{app}/stores/{store}/history": {"customer": "c1"}}
-NAMES = {"app": "totals", "store": "per_customer", "topic": "orders", "group": "readers", "partition": "0", "cluster": "any"}
+NAMES = {
+    "app": "totals",
+    "store": "per_customer",
+    "topic": "orders",
+    "group": "readers",
+    "partition": "0",
+    "cluster": "any",
+    "generation": "1",
+}
 
 
 def test_the_file_is_up_to_date(get):
@@ -66,10 +81,11 @@ def test_answers_are_as_they_are_described(log):
         for resource in RESOURCES:
             operation = described["paths"][resource.path][resource.method.lower()]
             content = operation["responses"]["200"]["content"]
-            if "application/json" in content:
+            if "application/json" in content and resource.path not in UNTRIED:
                 path = resource.path.format(**NAMES).replace("dead-letters/orders", "dead-letters/letters")
                 body = BODIES.get(resource.path, {}) if resource.method == "POST" else None
-                answer = api.request(resource.method, path, json=body, params=QUERIES.get(resource.path))
+                accept = {"Accept": "application/json"}
+                answer = api.request(resource.method, path, json=body, params=QUERIES.get(resource.path), headers=accept)
                 assert answer.status_code == 200, (path, answer.text)
                 check(answer.json(), content, described)
                 if resource.method == "POST":

@@ -8,13 +8,16 @@ import shutil
 import sqlite3
 import time
 from contextlib import closing
+from decimal import Decimal
 from urllib.parse import urlsplit
 
 import pytest
 
 import streamkit as sk
+from streamkit import functions as F
 from streamkit.connectors import run as run_connectors
-from streamkit.connectors.runtime.status import read_requests
+from streamkit.connectors.files.source import FileSource
+from streamkit.connectors.runtime.status import FAILED, TaskStatus, read_requests, write_status
 from streamkit.serve.server import Server
 from tests.unit.serve.conftest import letters_of, send_orders, totals
 from topologies.connectors.sqlite_connector import SqliteSource
@@ -112,6 +115,43 @@ def test_a_step_is_chosen_by_the_keyboard(page):
     assert "declared at" in text_of(page, ".panel")
 
 
+def markup(amount):
+    """An application whose conditions look like HTML."""
+    app = sk.Topology("marked")
+    app.stream("orders").filter((F.col("customer") != SCRIPT) & (F.col("amount") > amount), name="large").to("copies")
+    app.stream("orders").filter(f"amount > {amount}", name=f"step_{amount}").to("others")
+    return app
+
+
+def test_the_programs_of_an_application_are_compared(page, log):
+    """The list has the starts that changed it; the chosen one shows what changed, as text, and has an address; a new start is told."""
+    for amount in (1, 1, 2):
+        sk.run(markup(amount), log=log, engine="local", trigger="available_now").wait()
+    page.goto("/applications/marked?step=large")
+    expect(page, "document.querySelectorAll('tr a[href*=\"program=\"]').length === 2")
+    page.get_by_role("link", name="3", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page, "document.querySelectorAll('.changes table').length === 3")
+    assert page.url.endswith("/applications/marked?step=large&program=3")
+    assert "3 changes since the program of generation 1." in text_of(page, ".changes")
+    (steps,) = [rows for rows in page.locator(".changes table").all_inner_texts() if rows.startswith("steps")]
+    lines = [" ".join(line.split()) for line in steps.splitlines() if line.strip()]
+    for sign, amount in (("-", 1), ("+", 2)):
+        (told,) = [line for line in lines if line.startswith(f"{sign} filter: ") and "<b>" in line]
+        assert "<script>document.title=" in told and f"amount > {amount}" in told
+    signs = page.locator(".changes tbody tr td:first-child").all_inner_texts()
+    assert sorted(signs) == ["+", "-", "=", "=", "=", "~"]
+    assert page.locator(".changes b").count() == 0 and page.title() != "broken"
+    assert page.evaluate("document.activeElement.textContent") == "3"
+    page.reload()
+    expect(page, "document.querySelectorAll('.changes table').length === 3")
+    sk.run(markup(4), log=log, engine="local", trigger="available_now").wait()
+    expect(page, "document.querySelectorAll('tr a[href*=\"program=\"]').length === 3")
+    expect(page, "document.documentElement.scrollWidth <= innerWidth")
+    page.goto("/applications/marked?program=1")
+    expect(page, "document.body.innerText.includes('It was the first start.')")
+
+
 def test_records_come_while_they_are_watched(page, log):
     """A record that is sent shows on the live tail; what its values hold is text, whatever it looks like."""
     page.goto("/topics/orders?live=true")
@@ -171,6 +211,79 @@ def test_a_store_is_looked_up(page):
     expect(page, "/[0-9]+ rows of this key/.test(document.body.innerText)")
 
 
+def test_a_store_with_versions_is_asked_for_an_event_time(browser, log):
+    """The page of a table with history has a field for an event time, which the address keeps; that of another store has none."""
+    log.create_topic("prices", "coin string, price int", key="coin")
+    app = sk.Topology("history")
+    app.table("prices", versioned="10 days", store="prices")
+    with log.producer() as producer:
+        for day in (1, 2, 3):
+            producer.send("prices", {"coin": "EUR", "price": day * 111}, timestamp_ms=1_769_817_600_000 + day * 86_400_000)
+    sk.run(app, log=log, engine="local", trigger="available_now").wait()
+    sk.run(totals(), log=log, engine="local", trigger="available_now").wait()
+    with Server(log, port=0) as server:
+        opened = browser.new_page(base_url=server.address)
+        opened.goto("/applications/history/stores/prices")
+        expect(opened, "document.querySelector('tbody')?.innerText.includes('333')")
+        opened.get_by_label("valid at event time").fill("2026-02-02T12:00:00Z")
+        opened.get_by_role("button", name="List").click()
+        expect(opened, "document.querySelector('tbody')?.innerText.includes('222')")
+        assert "valid_at=2026-02-02T12%3A00%3A00Z" in opened.url
+        opened.reload()
+        expect(opened, "document.querySelector('tbody')?.innerText.includes('222')")
+        opened.goto("/applications/totals/stores/per_customer")
+        expect(opened, "document.querySelectorAll('tbody tr').length === 7")
+        assert not opened.get_by_label("valid at event time").count()
+
+
+NOTES = (None, "", "null", "x")  # in a column beside the key
+
+
+def test_each_key_of_a_list_leads_to_its_row(browser, log):
+    """
+    Keys with null, an empty text, bytes and a number that JavaScript would round are links, and their addresses find the row again.
+
+    In the list, in the row and in its history null, and an empty text or empty bytes, are words, in columns of the key and in others.
+    """
+    log.create_topic("marks", "tag string, code binary, number bigint, note string, n int", key=["tag", "code", "number"])
+    app = sk.Topology("marking")
+    app.table("marks", store="marks")
+    keys = [(None, b"\xff\xfb", 2**63 - 1), ("", b"", None), ("a b+c&d=e/f?g#h%20", None, -(2**53) - 1), ('"', b"\x00", 0)]
+    with log.producer() as producer:
+        for number, (tag, code, bound) in enumerate(keys):
+            producer.send("marks", {"tag": tag, "code": code, "number": bound, "note": NOTES[number], "n": 100 + number})
+    sk.run(app, log=log, engine="local", trigger="available_now").wait()
+    with Server(log, port=0) as server:
+        opened = browser.new_page(base_url=server.address, viewport={"width": 1280, "height": 900})
+        errors: list[str] = []
+        opened.on("pageerror", lambda error: errors.append(str(error)))
+        for place in range(len(keys)):
+            opened.goto("/applications/marking/stores/marks")
+            expect(opened, "document.querySelectorAll('tbody tr').length === 4")
+            row = opened.locator("tbody tr").nth(place)
+            n = row.inner_text().split()[-1]
+            cells = row.locator("td").all_inner_texts()
+            values = (*keys[int(n) - 100], NOTES[int(n) - 100])
+            assert [cells[at] for at, value in enumerate(values) if value in (None, "", b"")] == [
+                "null" if value is None else "empty" for value in values if value in (None, "", b"")
+            ]
+            row.locator("a").click()
+            for again in (False, True):
+                opened.reload() if again else None
+                expect(opened, "document.body.innerText.includes('1 row of this key')")
+                assert opened.locator("tbody tr td").all_inner_texts() == cells
+            opened.get_by_role("button", name="Its history").click()
+            expect(opened, "document.body.innerText.includes('1 change of this key')")
+            assert opened.locator("tbody tr td").all_inner_texts()[-len(cells) :] == cells
+        opened.goto("/applications/marking/stores/marks")
+        opened.get_by_label("tag is null").check()
+        opened.get_by_label("code", exact=True).fill("//s=")
+        opened.get_by_label("number", exact=True).fill(str(2**63 - 1))
+        opened.get_by_role("button", name="Look up").click()
+        expect(opened, "document.body.innerText.includes('1 row of this key')")
+        assert errors == []
+
+
 def test_the_token_is_asked_for(browser, log, tmp_path):
     """Where there is a token, a page asks for it, says when it is wrong, and then shows what was asked for, streams too."""
     (tmp_path / "token").write_text("0123456789abcdef-token\n")
@@ -202,9 +315,145 @@ def test_dead_letters_are_sent_again_from_their_page(page, log):
     page.get_by_role("button", name="Show").click()
     expect(page, "document.querySelectorAll('tbody button').length === 5")
     page.locator("tbody button").first.click()
-    page.get_by_role("button", name="Send 1 record again").click()
+    page.get_by_role("button", name="Send the record of texts").click()
     expect(page, "document.querySelectorAll('tbody button').length === 4")
     assert len(log.read("texts")) == 26
+
+
+def test_figures_of_failed_records_lead_to_their_dead_letters(page, log):
+    """From the errors of an application, and from what the graph and the panel say that a step left out, to the letters of that step."""
+    letters_of(log, 40)
+    page.goto("/applications/parsing?step=even")
+    expect(page, "document.querySelector('.graph a[href] text.dropped')?.textContent === '20 left out'")
+    of_step = "/dead-letters?application=parsing&operator=even"
+    assert page.locator(f".panel a[href='{of_step}']").inner_text() == "20"
+    assert page.locator("dl.facts a[href='/dead-letters?application=parsing']").inner_text() == "20"
+    assert page.locator(f".graph a[href='{of_step}']").count() == 1
+    page.locator(".graph a[href]").click()
+    expect(page, "document.body.innerText.includes('Those of the step even of parsing.')")
+    page.get_by_role("link", name="failed", exact=True).click()
+    expect(page, "document.body.innerText.includes('20 dead letters that match; the topic has 20 in all.')")
+    page.goto("/dead-letters?application=nobody")
+    expect(page, "document.body.innerText.includes('There are none: only a step or a connector')")
+    page.goto("/")
+    expect(page, "document.querySelector('td a[href=\"/dead-letters?application=parsing\"]')?.textContent === '20'")
+
+
+def cells_of(page, selector="table"):
+    """The texts of a table's rows, and which columns are numbers, which are on the right."""
+    rows = [row.split("\t") for row in page.locator(f"{selector} tbody tr").all_inner_texts()]
+    numbers = page.locator(f"{selector} th").evaluate_all(
+        "found => found.map(one => getComputedStyle(one).textAlign === 'right')"
+    )
+    return [[cell.strip() for cell in row] for row in rows], numbers
+
+
+def test_values_are_shown_as_they_are(page, log):
+    """Whole numbers have all their digits, floats as few as they need; numbers are on the right, and times have milliseconds."""
+    log.create_topic(
+        "values", "id bigint, small float, large double, exact decimal(20,2), `a, b` struct<n: bigint>, word string", partitions=1
+    )
+    with log.producer() as producer:
+        row = {
+            "id": 2**60 + 1,
+            "small": 0.1,
+            "large": 1234.56640625,
+            "exact": Decimal("1.50"),
+            "a, b": {"n": 2**60 + 3},
+            "word": "007",
+        }
+        producer.send("values", row, timestamp_ms=1_700_000_000_000)
+        producer.send("values", {**row, "id": None, "small": 1 / 3}, timestamp_ms=1_700_000_000_120)
+    for live in ("", "&live=true"):
+        page.goto(f"/topics/values?limit=20{live}")
+        if live:
+            expect(page, "document.body.innerText.includes('Waiting for records')")
+            with log.producer() as producer:
+                producer.send("values", row, timestamp_ms=1_700_000_000_000)
+        expect(page, "document.querySelector('.records th.number + th.number + th + th.number')")
+        rows, numbers = cells_of(page, ".records table")
+        assert rows[0][2:] == [
+            "2023-11-14 22:13:20.000",
+            "1152921504606846977",
+            "0.1",
+            "1234.56640625",
+            "1.50",
+            '{"n":"1152921504606846979"}',
+            "007",
+        ]
+        assert numbers == [True, True, False, True, True, True, True, False, False]
+        if not live:
+            assert rows[1][2:5] == ["2023-11-14 22:13:20.120", "", "0.33333334"]
+
+
+def test_figures_have_units(page):
+    """Sizes are in the same units everywhere, and what tasks took is not called as their number is."""
+    page.goto("/applications/totals")
+    expect(page, "document.body.innerText.includes('processing')")
+    expect(page, "document.querySelector('td a[href$=\"/stores/hourly\"]')")
+    titles = page.locator("th").all_inner_texts()
+    assert titles.count("tasks") == 1 and {"planning", "processing", "commit", "size of its changelog"} <= set(titles)
+    (stores,) = [text for text in page.locator("table").all_inner_texts() if "per_customer" in text]
+    assert len(re.findall(r"\t[\d.]+ (?:B|KiB)(?:\n|$)", stores)) == 2
+    page.goto("/log")
+    expect(page, "document.body.innerText.includes('A file waits to be deleted once')")
+
+
+def test_what_a_group_would_do_has_an_address(page, log):
+    """Who opens it sees the same preview, and nothing is done by that."""
+    log.groups.reset("readers", {"orders": {0: 3, 1: 4}})
+    page.goto("/groups/readers")
+    page.get_by_label("from: earliest, latest, an offset or a time").fill("earliest")
+    page.get_by_label("topics, with commas between").fill("orders")
+    page.get_by_role("button", name="Read on from there …").click()
+    expect(page, "document.body.innerText.includes('Let readers read on from there')")
+    assert page.url.endswith("/groups/readers?to=earliest&topics=orders")
+    page.reload()
+    expect(page, "document.body.innerText.includes('Let readers read on from there')")
+    assert [row.committed for row in log.groups.describe("readers").partitions] == [3, 4]
+    page.get_by_role("button", name="Let readers read on from there").click()
+    expect(page, "location.search === ''")
+    assert [row.committed for row in log.groups.describe("readers").partitions] == [0, 0]
+
+
+def test_where_a_connector_is_is_said_in_words(page, log, tmp_path):
+    """What a position has beside plain values is shown on request; the task that is chosen has an address, and shows why it failed."""
+    (tmp_path / "in.csv").write_text("a,b\n1,2\n3,4\n")
+    source = FileSource("reading", {"path": str(tmp_path / "in.csv"), "format": "csv", "topic": "lines", "tasks.max": "2"})
+    run_connectors([source], log, once=True)
+    write_status(log, [TaskStatus("reading", task, FAILED, "w", "c", f"reason {task}") for task in (0, 1)])
+    page.goto("/connectors/reading")
+    expect(page, "/byte 12, done, line 4, rows 2/.test(document.body.innerText)")
+    assert "3470" not in text_of(page, "main")
+    assert page.locator("td details").evaluate("one => one.textContent.includes('\"mark\"')")
+    expect(page, "document.body.innerText.includes('reason 0') && document.body.innerText.includes('reason 1')")
+    page.locator("td a[href$='?task=1']").click()
+    expect(page, "location.search === '?task=1' && !document.body.innerText.includes('reason 0')")
+    page.reload()
+    expect(
+        page,
+        "document.querySelector('tr.chosen') && document.body.innerText.includes('reason 1') && !document.body.innerText.includes('reason 0')",
+    )
+    page.go_back()
+    expect(page, "document.body.innerText.includes('reason 0')")
+
+
+def test_a_connector_that_is_not_there(browser, running, log, tmp_path):
+    """Its page says so, and has neither buttons nor rows of it; they come when it is started."""
+    _, address = running
+    page = browser.new_page(base_url=address)  # of which the browser notes that the server has said 404
+    page.set_default_timeout(WAIT_MS)
+    page.goto("/connectors/later")
+    page.wait_for_selector(".problem")
+    assert "later" in text_of(page, ".problem") and not page.get_by_role("button", name="Pause").is_visible()
+    assert "Positions" not in text_of(page, "main") and "Tasks" not in text_of(page, "main")
+    (tmp_path / "in.csv").write_text("a,b\n1,2\n")
+    source = FileSource("later", {"path": str(tmp_path / "in.csv"), "format": "csv", "topic": "lines"})
+    run_connectors([source], log, once=True)
+    write_status(log, [TaskStatus("later", 0, FAILED, "w", "c", "reason 0")])
+    expect(page, "!document.querySelector('.problem') && document.body.innerText.includes('reason 0')")
+    assert page.get_by_role("button", name="Pause").is_visible()
+    page.close()
 
 
 def test_a_group_is_reset_from_its_page(page, log):
@@ -272,3 +521,146 @@ def test_an_application_with_many_steps_is_shown(browser, tmp_path):
             assert opened.locator(".graph .box").count() == 81
             assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
             opened.close()
+
+
+def test_back_leads_to_what_was_chosen_before(page):
+    """Each key that is looked up, each step, each page is a place of its own: back shows the one before, not the page before the site's."""
+    page.goto("/applications/totals/stores/per_customer")
+    expect(page, "document.querySelector('input[name=customer]')")
+    for customer in ("c1", "c2"):
+        page.locator("input[name=customer]").fill(customer)
+        page.get_by_role("button", name="Look up").click()
+        expect(
+            page,
+            f"document.body.innerText.includes('1 row of this key.') && document.querySelector('td')?.innerText === '{customer}'",
+        )
+    page.go_back()
+    expect(
+        page,
+        "document.querySelector('tbody')?.innerText.includes('c1') && document.querySelector('input[name=customer]').value === 'c1'",
+    )
+    page.go_back()
+    expect(page, "document.body.innerText.includes(' rows.') && document.querySelector('input[name=customer]').value === ''")
+    page.goto("/applications/totals")
+    for box in (0, 1):
+        page.locator(".graph .box").nth(box).click()
+    page.go_back()
+    expect(page, "document.querySelector('.graph .box.chosen') === document.querySelector('.graph .box')")
+
+
+def test_dead_letters_begin_with_the_newest(page, log):
+    """The page has the newest, says how many there are, leads to the record, and has the reason in view before long values."""
+    letters_of(log, 240)
+    page.goto("/dead-letters/failed")
+    expect(
+        page,
+        "document.body.innerText.includes('100 dead letters, the newest; the topic has 120 in all, and there are older ones.')",
+    )
+    offsets = [int(text.split("/")[1]) for text in page.locator("tbody td:last-child").all_inner_texts()]
+    assert max(offsets) == offsets[0] and len(set(offsets)) == 100
+    reason = page.locator("thead th", has_text="message").bounding_box()
+    assert reason["x"] + reason["width"] < 1280
+    page.get_by_role("button", name="Older ones").click()
+    expect(page, "document.body.innerText.includes('20 dead letters, older ones; the topic has 120 in all.')")
+    page.go_back()
+    expect(page, "document.body.innerText.includes('100 dead letters, the newest')")
+    place = page.locator("tbody tr").first.locator("a").inner_text()
+    page.locator("tbody tr").first.locator("a").click()
+    expect(page, f"document.querySelector('.records tbody tr td:nth-child(2)')?.innerText === '{place.split('/')[1]}'")
+    page.goto("/topics/failed?limit=500")
+    expect(
+        page, "document.body.innerText.includes('120 records.') && document.querySelectorAll('.records tbody tr').length === 120"
+    )
+    assert page.evaluate("Math.max(...[...document.querySelectorAll('.records tbody tr')].map(row => row.offsetHeight))") < 100
+
+
+def test_an_unknown_application_has_no_tables(browser, log):
+    """Its page says that there is none, and nothing of epochs or stores that it would not have."""
+    with Server(log, port=0) as server:
+        opened = browser.new_page(base_url=server.address)
+        opened.goto("/applications/nope")
+        expect(opened, "document.querySelector('[role=alert]')")
+        assert opened.locator("h2").count() == 0 and "No epoch" not in opened.inner_text("body")
+        opened.close()
+
+
+def test_a_server_that_is_gone_is_said_with_the_time(browser, log):
+    """What the page still shows is old then: its header says of when, in a colour that can be read on its ground."""
+    server = Server(log, port=0)
+    server.__enter__()
+    opened = browser.new_page(base_url=server.address)
+    opened.goto("/log")
+    expect(opened, "document.querySelector('h2')")
+    server.__exit__(None, None, None)
+    expect(
+        opened,
+        r"/The server does not answer\. What is shown is of \d\d:\d\d:\d\d\./.test(document.querySelector('#situation').innerText)",
+    )
+    assert opened.evaluate(CONTRAST) > 4.5
+    opened.close()
+
+
+CONTRAST = """() => {
+  const light = text => text.match(/[\\d.]+/g).slice(0, 3).map(one => one / 255)
+    .map(one => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4).reduce((sum, one, at) => sum + one * [0.2126, 0.7152, 0.0722][at], 0);
+  const style = getComputedStyle(document.getElementById('situation')), ground = style.backgroundColor;
+  const both = [light(style.color), light(/, 0\\)$/.test(ground) ? getComputedStyle(document.querySelector('header')).backgroundColor : ground)].sort();
+  return (both[1] + 0.05) / (both[0] + 0.05);
+}"""
+
+
+def test_sql_has_rows_and_an_address(page):
+    """What is executed is in the address, by which its rows come again; what would change something waits for a click."""
+    page.goto("/sql")
+    page.locator("textarea").fill("SELECT id, customer FROM orders WHERE id < 3 ORDER BY id")
+    page.keyboard.press("Control+Enter")
+    expect(page, "document.querySelectorAll('.results tbody tr').length === 3")
+    assert page.locator(".results tbody tr").all_inner_texts() == ["0\t\nc0", "1\t\nc1", "2\t\nc2"]
+    page.reload()
+    expect(page, "document.querySelectorAll('.results tbody tr').length === 3")
+    page.goto("/sql?text=CREATE+STREAM+made+(a+INT)+WITH+(PARTITIONS+=+1)&run=true")
+    expect(page, "document.querySelector('.results')?.innerText.includes('wait for Run')")
+    page.get_by_role("button", name="Run").click()
+    expect(page, "[...document.querySelectorAll('td button')].some(one => one.textContent === 'made')")
+
+
+def test_sql_has_words_and_faults(page):
+    """Tab accepts the word that is offered; what is wrong is marked while one types, and has a button that leads to its place."""
+    page.goto("/sql")
+    area = page.locator("textarea")
+    area.press_sequentially("SELECT * FROM ord")
+    expect(page, "document.querySelector('.words li')?.innerText.startsWith('orders')")
+    page.keyboard.press("Tab")
+    assert area.input_value() == "SELECT * FROM orders"
+    area.press_sequentially(";\nSELEC 1")
+    expect(page, "document.querySelector('.editor mark')?.textContent === 'SELEC'")
+    page.locator("textarea").fill("SHOW STREAMS;\nSELEC <b>1</b>")
+    expect(page, "document.querySelector('.said').innerText.startsWith('line 2:1')")
+    assert page.locator(".editor b").count() == 0
+
+
+def test_sql_shows_rows_as_they_come(page, log):
+    """A query that goes on shows what is sent, newest first, as text; Stop ends it."""
+    page.goto("/sql?text=SELECT+id,+customer+FROM+orders+WHERE+id+>=+1000+EMIT+CHANGES&run=true")
+    expect(page, "document.querySelector('.results .note')?.textContent.includes('0 rows')")
+    with log.producer() as producer:
+        producer.send("orders", {"id": 1_000, "customer": SCRIPT, "amount": 1.0})
+    expect(page, "document.querySelectorAll('.results tr.new').length === 1")
+    assert SCRIPT in text_of(page, ".results tbody") and page.title() != "broken"
+    page.get_by_role("button", name="Stop").click()
+    expect(page, "document.querySelector('.results .note')?.textContent.includes('Stopped')")
+
+
+def test_sql_controls_queries(page, log):
+    """Queries are paused and resumed, and terminated for good after a second click."""
+    with sk.SqlSession(log) as session:
+        session.execute("CREATE TABLE sums AS SELECT customer, sum(amount) AS s FROM orders GROUP BY customer")
+    page.goto("/sql")
+    page.get_by_role("button", name="Pause").click()
+    expect(page, "document.body.innerText.includes('paused')")
+    page.get_by_role("button", name="Resume").click()
+    expect(page, "document.body.innerText.includes('waiting')")
+    page.get_by_role("button", name="Terminate").click()
+    page.get_by_role("button", name="Terminate for good").click()
+    expect(page, "document.body.innerText.includes('There is no persistent query.')")
+    assert log.catalog.sql.objects().queries == ()

@@ -52,6 +52,7 @@ def test_the_program_says_the_same(get, described):
         ("hourly", {}),
         ("hourly", {"start": "2023-11-14T23:00:00Z", "end": "2023-11-15T03:00:00Z"}),
         ("hourly", {"prefix": "c1"}),
+        ("hourly", {"starts_with": "c"}),
     ],
 )
 def test_pages_have_each_row_once(get, store, asked, limit):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
+import shutil
 import threading
 import time
 
 import httpx
 import pyarrow as pa
 
-from streamkit.serve import records, stores
+import streamkit as sk
+from streamkit.serve import live, records, stores
+from streamkit.serve.answers import Event
 from streamkit.serve.limits import ServeLimits
 from streamkit.serve.server import Server
 from streamkit.state import view
 from tests.kit.waiting import wait_until
-from tests.unit.serve.conftest import send_orders, serving, streaming
+from tests.unit.serve.conftest import events_of, send_orders, serving, streaming, totals
 
 RECORDS = "/api/v1/topics/orders/records"
 
@@ -202,16 +206,67 @@ def test_who_has_left_costs_nothing(log, api):
         assert sorted(ids(stream, 3)) == [300, 301, 302]
 
 
-def test_a_reader_that_is_slow_is_told_what_it_missed(log):
-    """The queue of a viewer is short: what has no room is counted, and said before what comes next."""
-    from streamkit.serve import live
+def offered(viewer, count):
+    """Offer so many events of ten records each to a viewer that reads nothing."""
+    for number in range(count):
+        viewer.offer(Event(f"event {number}", 10))
 
+
+def test_a_reader_that_is_slow_is_told_what_it_missed():
+    """The queue of a viewer is short: the records that have no room are counted, and said before what comes next."""
     viewer = live.Viewer("query")
-    for number in range(live.QUEUED_EVENTS + 3):
-        viewer.offer(f"event {number}")
+    offered(viewer, live.QUEUED_EVENTS + 3)
     taken = [viewer._queue.get_nowait() for _ in range(2)]
-    viewer.offer("later")
+    viewer.offer(Event("later", 1))
     viewer.end()
     rest = list(itertools.takewhile(lambda text: text is not None, iter(viewer._queue.get_nowait, None)))
     assert taken == ["event 0", "event 1"]
-    assert '"events": 3' in rest[-2] and rest[-1] == "later"
+    assert '"records": 30' in rest[-2] and rest[-1] == "later"
+
+
+def test_a_reader_that_is_slow_is_told_at_once_when_it_reads_again():
+    """Nothing has to come for that; the end and its reason are never left out."""
+
+    async def read(viewer, count):
+        texts = viewer.each()
+        return [await anext(texts) for _ in range(count)]
+
+    viewer = live.Viewer("query")
+    offered(viewer, live.QUEUED_EVENTS + 2)
+    assert '"records": 20' in asyncio.run(read(viewer, live.QUEUED_EVENTS + 1))[-1]
+    offered(viewer, live.QUEUED_EVENTS + 1)
+    viewer.end("the reason")
+    found = asyncio.run(read(viewer, live.QUEUED_EVENTS + 2))
+    assert '"records": 10' in found[-2] and found[-1] == "the reason"
+
+
+def test_a_reader_that_comes_again_misses_nothing(log, api):
+    """By the id of its last event it gets all that came while it was away, also more than a page of the first request had."""
+    headers = {"Accept": "text/event-stream"}
+    with api.stream("GET", RECORDS, params={"offset": "earliest", "limit": 60}, headers=headers) as answer:
+        id = next(line.removeprefix("id: ") for line in answer.iter_lines() if line.startswith("id: "))
+    send_orders(log, 60, 900)
+    with api.stream("GET", RECORDS, params={"limit": 60}, headers={**headers, "Last-Event-ID": id}) as answer:
+        stream = begun(events_of(answer.iter_lines()))
+        assert sorted(ids(stream, 900)) == list(range(60, 960))
+        send_orders(log, 960, 1)
+        assert ids(stream, 1) == [960]
+
+
+def test_a_log_that_is_deleted_underneath_ends_its_streams(tmp_path):
+    """Within a look each stream says so, and ends."""
+    with sk.open_log(tmp_path / "gone") as log:
+        log.create_topic("orders", "id bigint, customer string, amount double", partitions=1)
+        sk.run(totals(), log=log, engine="local", trigger="available_now").wait()
+        with (
+            serving(log) as client,
+            streaming(client, RECORDS) as records,
+            streaming(client, "/api/v1/applications/totals/events") as states,
+        ):
+            begun(records)
+            assert told(states)[0] == "state"
+            shutil.rmtree(tmp_path / "gone")
+            for stream in (records, states):
+                told_of = [(event, data) for event, data in stream if event not in ("comment", "state")]
+                assert [(event, data["error"]) for event, data in told_of] == [("problem", "LogGone")]
+            assert client.get("/connectors").status_code == 503

@@ -1,10 +1,12 @@
-// One application: its graph with what the steps do now, a panel for the step that is chosen, its epochs, inputs and stores.
+// One application: its graph with what the steps do now, a panel for the step that is chosen, its epochs, inputs, stores and programs.
 
-import {address, facts, link, make, number, problem, table, time} from '../dom.js';
+import {address, bytes, facts, link, make, number, problem, table, time} from '../dom.js';
 import {Model, ask, keepAsking, listen} from '../model.js';
 import {render as renderGraph} from './graph.js';
 import {render as renderEpochs} from './epochs.js';
 import {state} from './applications.js';
+import {addressOfLetters, linkToLetters} from './dead_letters.js';
+import {render as renderPrograms} from './programs.js';
 import {render as renderStep} from './step.js';
 
 const EPOCHS = 60;
@@ -12,18 +14,44 @@ const EPOCHS = 60;
 export async function render({model, el, signal, go, situation}) {
   const name = model.get('application'), base = `/api/v1/applications/${encodeURIComponent(name)}`;
   const graph = new Model({chosen: model.get('query')?.step ?? null}), epochs = new Model(), places = {};
-  for (const part of ['problem', 'facts', 'restoring', 'graph', 'panel', 'epochs', 'inputs', 'stores']) places[part] = make('div');
+  const programs = new Model({chosen: model.get('query')?.program || null});
+  for (const part of ['problem', 'facts', 'restoring', 'graph', 'panel', 'epochs', 'inputs', 'stores', 'programs']) places[part] = make('div');
   const panel = make('aside', {class: 'panel', 'aria-label': 'step'}, places.panel);
   el.replaceChildren(make('h1', {}, name), places.problem, places.facts, places.restoring,
     make('h2', {}, 'Steps'), make('div', {class: 'split'}, places.graph, panel),
-    make('h2', {}, 'Epochs'), places.epochs, make('h2', {}, 'Inputs'), places.inputs, make('h2', {}, 'Stores'), places.stores);
-  renderGraph({model: graph, el: places.graph});
+    make('h2', {}, 'Epochs'), places.epochs, make('h2', {}, 'Inputs'), places.inputs, make('h2', {}, 'Stores'), places.stores,
+    make('h2', {}, 'Programs'), places.programs);
+  renderGraph({model: graph, el: places.graph, lettersAt: step => addressOfLetters(name, step)});
   renderEpochs({model: epochs, el: places.epochs});
-  renderStep({model: graph, el: places.panel, places: box => placesOf(name, box)});
-  graph.on('change:chosen', () => {
-    const chosen = graph.get('chosen');
-    go(address('applications', name) + (chosen ? `?step=${encodeURIComponent(chosen)}` : ''), {replace: true, isSamePage: true});
-  });
+  renderStep({model: graph, el: places.panel, places: box => placesOf(name, box), lettersOf: (rows, step) => linkToLetters(rows, name, step)});
+  const place = (step, program) => {
+    const query = new URLSearchParams(Object.entries({step, program}).filter(([, value]) => value));
+    return address('applications', name) + (query.size ? `?${query}` : '');
+  };
+  const stay = () => go(place(graph.get('chosen'), programs.get('chosen')), {isSamePage: true});
+  renderPrograms({model: programs, el: places.programs, href: generation => place(graph.get('chosen'), generation)});
+  graph.on('change:chosen', stay);
+  programs.on('change:chosen', () => { stay(); tellChosen(); });
+  const tellChosen = async () => {
+    const chosen = programs.get('chosen');
+    if (!chosen) return;
+    const found = await ask(`${base}/programs/${encodeURIComponent(chosen)}`).then(program => ({program, failure: null}), failure => ({program: null, failure}));
+    if (programs.get('chosen') === chosen) programs.put(found);
+  };
+  // A start may have changed the program at once, or with its first commit.
+  let start = null;
+  const tellPrograms = async found => {
+    const seen = `${found.generation} ${found.first_commit_ms === null}`;
+    if (seen === start) return;
+    start = seen;
+    try {
+      programs.put({programs: await ask(`${base}/programs`)});
+      await tellChosen();
+    } catch (failure) {
+      start = null;
+      programs.put({failure});
+    }
+  };
   const told = found => {
     situation('');
     places.problem.replaceChildren();
@@ -31,7 +59,7 @@ export async function render({model, el, signal, go, situation}) {
     places.facts.replaceChildren(facts([
       ['state', make('span', {class: found.running ? 'good' : 'quiet'}, state(found))], ['epochs', found.epochs], ['records that wait', number(lag)],
       ['stream time', time(found.stream_time_ms)], ['generation', found.generation], ['tasks', found.tasks], ['key groups', found.key_groups],
-      ['late', number(found.late)], ['without a key', number(found.null_key)], ['errors', number(found.errors)],
+      ['late', number(found.late)], ['without a key', number(found.null_key)], ['errors', found.errors ? linkToLetters(found.errors, name) : number(found.errors)],
     ]));
     places.inputs.replaceChildren(table([
       {title: 'topic', of: one => link(one.topic, 'topics', one.topic)}, {title: 'partition', of: one => String(one.partition), isNumber: true},
@@ -39,8 +67,9 @@ export async function render({model, el, signal, go, situation}) {
     ], found.inputs, {empty: 'Nothing has been read yet.'}));
     places.stores.replaceChildren(table([
       {title: 'store', of: one => link(one.store, 'applications', name, 'stores', one.store)},
+      {title: 'rows', of: one => one.rows, isNumber: true},
       {title: 'changelog', of: one => link(one.changelog, 'topics', one.changelog)},
-      {title: 'records in its changelog', of: one => one.records, isNumber: true}, {title: 'bytes', of: one => one.bytes, isNumber: true},
+      {title: 'records in its changelog', of: one => one.records, isNumber: true}, {title: 'size of its changelog', of: one => bytes(one.bytes), isNumber: true},
     ], found.stores, {empty: 'This application keeps no store.'}));
     places.restoring.replaceChildren(...(found.restoring.length ? [make('h2', {}, 'Restoring'), table([
       {title: 'task', of: one => `${one.task} of ${one.tasks}`}, {title: 'progress', of: one => make('progress', {value: one.changes, max: Math.max(1, one.changes_total)})},
@@ -48,6 +77,7 @@ export async function render({model, el, signal, go, situation}) {
       {title: 'seconds left', of: one => one.seconds_left ?? '', isNumber: true},
     ], found.restoring)] : []));
     graph.put({steps: found.steps});
+    tellPrograms(found);
   };
   const failed = error => { situation(error.message, 'bad'); places.problem.replaceChildren(problem(error)); };
   try {
@@ -56,7 +86,10 @@ export async function render({model, el, signal, go, situation}) {
     told(found);
   } catch (error) {
     failed(error);
-    if (error.status === 404) return;
+    if (error.status === 404) {
+      el.replaceChildren(make('h1', {}, name), problem(error), link('To the applications'));
+      return;
+    }
   }
   if (!signal) return;
   listen(`${base}/events`, {}, signal, {state: told, problem: failed}, isClosed => situation('The server does not answer.', 'bad'));

@@ -2,6 +2,7 @@
 
 import {link, make, number, problem, spark, table, time} from '../dom.js';
 import {ask, keepAsking} from '../model.js';
+import {linkToLetters} from './dead_letters.js';
 
 const KEPT = 60; // looks for the line of the lag
 
@@ -22,7 +23,7 @@ export function render({model, el, signal, situation}) {
       {title: 'stream time', of: one => time(one.stream_time_ms)},
       {title: 'late', of: one => one.late, isNumber: true},
       {title: 'without a key', of: one => one.null_key, isNumber: true},
-      {title: 'errors', of: one => make('span', {class: one.errors ? 'warn' : ''}, number(one.errors)), isNumber: true},
+      {title: 'errors', of: one => one.errors ? linkToLetters(one.errors, one.name) : number(one.errors), isNumber: true},
       {title: 'tasks', of: one => one.tasks, isNumber: true},
     ], found, {empty: 'No application has run on this log yet. sk.run(app) or streamkit run FILE starts one.'}));
   };

@@ -1,7 +1,7 @@
 // The dead letters of a topic: what was wrong with each, the record itself, and sending those again that are chosen.
 
 import {changeButton, twoSteps} from '../changing.js';
-import {address, link, make, number, problem, shown, table, timeText} from '../dom.js';
+import {address, link, linkToRecord, make, number, problem, shown, table, timeText} from '../dom.js';
 import {ask} from '../model.js';
 
 const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? '' : 's'}`;
@@ -19,30 +19,38 @@ export async function render({model, el, signal, go}) {
   const name = model.get('topic'), query = model.get('query') ?? {}, list = make('div'), asked = make('div');
   const path = `/api/v1/dead-letters/${encodeURIComponent(name)}`;
   const where = make('input', {class: 'wide', value: query.where ?? '', placeholder: "such as operator = 'parse'"});
+  const note = make('p', {class: 'quiet', role: 'status'}), more = make('button', {type: 'button', hidden: true}, 'Older ones');
+  let at = query.cursor ?? null, cursor = null;
+  const state = () => `${address('dead-letters', name)}?${new URLSearchParams(Object.entries({where: where.value, cursor: at}).filter(([, value]) => value))}`;
   const read = async () => {
+    note.textContent = 'Reading …';
     try {
-      const found = await ask(path, {where: where.value}, {signal});
+      const page = await ask(path, {where: where.value, cursor: at}, {signal}), found = page.dead_letters;
+      cursor = page.cursor, more.hidden = page.is_complete;
+      const some = where.value ? ' that match' : '', which = at ? 'older ones' : 'the newest';
+      note.textContent = `${counted(found.length, 'dead letter')}${some}${page.is_complete && !at ? '' : `, ${which}`}; the topic has ${number(page.total)} in all${page.is_complete ? '' : ', and there are older ones'}.`;
       list.replaceChildren(table([
-        {title: 'sent again', of: one => one.is_replayed ? 'yes' : one.topic ? again(() => ({partition: [one._partition], where: `_offset = ${one._offset}`}), 'Send again …') : 'it has no record'},
-        {title: 'record', of: one => one.topic ? link(`${one.topic} ${one.partition}/${one.offset}`, 'topics', one.topic) : ''},
-        {title: 'time', of: one => timeText(one.timestamp)},
-        {title: 'key', of: one => shown(one.key), isValue: true}, {title: 'value', of: one => shown(one.value), isValue: true},
-        {title: 'error', of: one => one.error}, {title: 'message', of: one => one.message, isValue: true},
+        {title: 'sent again', of: one => one.is_replayed ? 'yes' : one.topic ? again(() => ({partition: [one._partition], where: `_offset = ${one._offset}`}), 'Send again …', ` of ${one.topic} ${one.partition}/${one.offset}`) : 'it has no record'},
+        {title: 'record', of: one => one.topic ? linkToRecord(one.topic, one.partition, one.offset) : ''},
         {title: 'step', of: one => make('span', {title: one.line ? `declared at ${one.line}` : ''}, one.operator)},
+        {title: 'message', of: one => one.message, isValue: true},
+        {title: 'key', of: one => shown(one.key), isValue: true}, {title: 'value', of: one => shown(one.value), isValue: true},
+        {title: 'time', of: one => timeText(one.timestamp)}, {title: 'error', of: one => one.error},
         {title: 'application', of: one => one.application}, {title: 'attempt', of: one => one.attempt, isNumber: true},
         {title: 'dead letter', of: one => `${one._partition}/${one._offset}`},
       ], found, {empty: 'No dead letter.'}));
-    } catch (error) { list.replaceChildren(problem(error)); }
+    } catch (error) { note.textContent = '', more.hidden = true; list.replaceChildren(problem(error)); }
   };
-  const again = (fields, text) => changeButton(text, twoSteps({
+  more.onclick = () => { at = cursor; go(state(), {isSamePage: true}); read(); };
+  const again = (fields, text, which = '') => changeButton(text, twoSteps({
     path: `${path}/replay`, fields, place: asked, after: read,
-    preview: found => make('p', {}, told(found, 'would go back to')),
-    label: found => `Send ${counted(total(found), 'record')} again`,
+    preview: found => make('p', {}, told(found, `${which ? `${which.trim()} ` : ''}would go back to`)),
+    label: found => which && total(found) === 1 ? `Send the record${which} again` : `Send ${counted(total(found), 'record')} again`,
     done: found => told(found, 'went back to'),
   }));
   const all = again(() => where.value ? {where: where.value} : {}, 'Send all of these again …');
   el.replaceChildren(make('h1', {}, name), make('p', {}, 'dead letters; the records of the topic are at ', link(name, 'topics', name)),
-    make('form', {onsubmit: event => { event.preventDefault(); go(`${address('dead-letters', name)}?${new URLSearchParams(where.value ? {where: where.value} : {})}`, {isSamePage: true}); read(); }},
-      make('label', {}, 'where', where), make('button', {type: 'submit'}, 'Show'), all), asked, list);
+    make('form', {onsubmit: event => { event.preventDefault(); at = null; go(state(), {isSamePage: true}); read(); }},
+      make('label', {}, 'where', where), make('button', {type: 'submit'}, 'Show'), all), asked, note, list, more);
   await read();
 }

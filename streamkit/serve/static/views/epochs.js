@@ -3,7 +3,7 @@
 import {make, milliseconds, number, table, timeText} from '../dom.js';
 
 const ROWS = 12;
-const PHASES = ['plan', 'tasks', 'commit'];
+const PHASES = {plan: 'planning', tasks: 'processing', commit: 'commit'};  // by the field that says how long each took
 
 export function render({model, el}) {
   const show = () => {
@@ -16,22 +16,20 @@ export function render({model, el}) {
     const bars = make('div', {class: 'bars', role: 'img', 'aria-label': `what the last ${epochs.length} epochs took, at most ${milliseconds(most)}`},
       epochs.map(one => {
         const bar = make('div', {class: 'bar', title: `epoch ${one.epoch}: ${milliseconds(took(one))}, ${number(one.records)} records`});
-        for (const phase of PHASES) {
+        for (const phase of Object.keys(PHASES)) {
           const part = make('div', {class: phase});
           part.style.height = `${78 * (one[`${phase}_ms`] ?? 0) / most}px`;
           bar.append(part);
         }
         return bar;
       }));
-    const legend = make('div', {class: 'legend'}, PHASES.map(phase => make('span', {}, make('i', {class: phase}), phase)), make('span', {}, `highest: ${milliseconds(most)}`));
+    const legend = make('div', {class: 'legend'}, Object.entries(PHASES).map(([phase, word]) => make('span', {}, make('i', {class: phase}), word)), make('span', {}, `highest: ${milliseconds(most)}`));
     el.replaceChildren(bars, legend, table([
       {title: 'epoch', of: one => String(one.epoch), isNumber: true},
       {title: 'planned at', of: one => timeText(one.time)},
       {title: 'records', of: one => one.records, isNumber: true},
       {title: 'waited behind it', of: one => sum(one.lag), isNumber: true},
-      {title: 'plan', of: one => milliseconds(one.plan_ms), isNumber: true},
-      {title: 'tasks', of: one => milliseconds(one.tasks_ms), isNumber: true},
-      {title: 'commit', of: one => milliseconds(one.commit_ms), isNumber: true},
+      ...Object.entries(PHASES).map(([phase, title]) => ({title, of: one => milliseconds(one[`${phase}_ms`]), isNumber: true})),
       {title: 'slowest task', of: one => milliseconds(one.slowest_task_ms), isNumber: true},
       {title: 'mean task', of: one => milliseconds(one.mean_task_ms), isNumber: true},
       {title: 'oldest record since arrival', of: one => milliseconds(one.oldest_since_arrival_ms), isNumber: true},
@@ -42,5 +40,5 @@ export function render({model, el}) {
   show();
 }
 
-const took = one => PHASES.reduce((all, phase) => all + (one[`${phase}_ms`] ?? 0), 0);
+const took = one => Object.keys(PHASES).reduce((all, phase) => all + (one[`${phase}_ms`] ?? 0), 0);
 const sum = counts => Object.values(counts ?? {}).reduce((all, count) => all + count, 0);

@@ -1,14 +1,16 @@
 // The graph of an application, with what its steps do now. In the model: `drawing` (the layout), `steps` (totals), `chosen` (the id of a box).
 // Rates and busy time are those between the last two totals; before there are two, the totals stand alone.
+// `lettersAt` is the address of the dead letters of a step, to which the figure of what it left out leads if records failed there.
 // A notebook has `looked_ms` too, the time of the totals by its own clock, and null once none come any more: then they stand alone again.
 
 import {draw, make, number, short} from '../dom.js';
+import {FAILED} from './step.js';
 
 const LEAST_SECONDS = 0.2;
 const EXPECTED = ['expired', 'emitted_early']; // windows that retention has deleted, and rows whose result came early, are no loss
 const FIGURES = 'figures'; // the part of a box that the layout leaves free for them
 
-export function render({model, el}) {
+export function render({model, el, lettersAt = () => null}) {
   let boxes = new Map(), flows = [], known = null;
   const build = () => {
     const drawing = model.get('drawing');
@@ -27,15 +29,16 @@ export function render({model, el}) {
       const room = box.lines.find(line => line.part === FIGURES);
       const figure = draw('text', {class: 'figure', x: box.left + (room?.x ?? 8), y: box.top + (room?.y ?? box.height + 12)});
       const dropped = draw('text', {class: 'figure dropped', x: box.left + box.width - 8, y: box.top + (room?.y ?? box.height + 12), 'text-anchor': 'end'});
+      const letters = draw('a', {'pointer-events': 'none'}, dropped);
       const busy = draw('rect', {class: 'busy', x: box.left + 8, y: box.top + box.height - 6, width: 0, height: 3, rx: 1.5});
       const group = draw('g', {class: `box ${box.kind} ${box.gives ?? ''}`, tabindex: 0, role: 'button', 'aria-label': box.id,
         onclick: () => choose(box.id), onkeydown: event => { if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); choose(box.id); } }},
         draw('title', {}, box.note || box.id),
         draw('rect', {class: 'frame', x: box.left, y: box.top, width: box.width, height: box.height, rx: 7}),
         box.lines.filter(line => line !== room).map(line => lineOf(box, line)),
-        room && draw('rect', {class: 'busy-ground', x: box.left + 8, y: box.top + box.height - 6, width: box.width - 16, height: 3, rx: 1.5}), busy, figure, dropped);
-      boxes.set(box.id, {box, group, figure, dropped, busy});
-      picture.append(group);
+        room && draw('rect', {class: 'busy-ground', x: box.left + 8, y: box.top + box.height - 6, width: box.width - 16, height: 3, rx: 1.5}), busy, figure);
+      boxes.set(box.id, {box, group, figure, dropped, letters, busy});
+      picture.append(group, letters);  // beside the box, which is a button
     }
     el.replaceChildren(make('div', {class: 'graph'}, picture));
     known = null;
@@ -49,7 +52,7 @@ export function render({model, el}) {
     if (known && !isOver && seconds <= LEAST_SECONDS) return;
     const totals = new Map(steps.map(one => [one.step, one]));
     const before = known?.totals, rates = new Map();
-    for (const {box, figure, dropped, busy} of boxes.values()) {
+    for (const {box, figure, dropped, letters, busy} of boxes.values()) {
       const own = box.steps.map(step => totals.get(step)).filter(Boolean);
       if (!own.length) continue;
       const sum = (of, from = totals) => box.steps.reduce((all, step) => all + (from.get(step) ? of(from.get(step)) : 0), 0);
@@ -64,6 +67,11 @@ export function render({model, el}) {
         figure.textContent = `${short(sum(one => one.rows_in))} in`;
       }
       dropped.textContent = sum(left) ? `${short(sum(left))} left out` : '';
+      const failed = own.find(one => one.counts[FAILED]), href = failed ? lettersAt(failed.step) : null;
+      if (href) {
+        letters.setAttribute('href', href);
+        letters.removeAttribute('pointer-events');
+      }
     }
     for (const {flow, path} of flows) path.classList.toggle('moving', (rates.get(flow.start) ?? 0) > 0);
     if (steps.length) known = {at, totals};

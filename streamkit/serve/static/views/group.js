@@ -1,26 +1,31 @@
 // One consumer group: its members, how far it is in each partition, what waits for it over time, and letting it read on from elsewhere.
 
-import {changeButton, twoSteps} from '../changing.js';
-import {facts, link, make, number, problem, shown, spark, table} from '../dom.js';
+import {allowsChanges, changeButton, twoSteps} from '../changing.js';
+import {address, facts, link, make, number, problem, shown, spark, table} from '../dom.js';
 import {ask, keepAsking} from '../model.js';
 
 const KEPT = 300;
 
-export function render({model, el, signal, situation}) {
+export function render({model, el, signal, go, situation}) {
+  const query = model.get('query') ?? {};
   const name = model.get('group'), path = `/api/v1/groups/${encodeURIComponent(name)}`, lags = [], found = make('div'), asked = make('div');
-  const to = make('input', {value: 'latest', list: 'places', size: 28}), topics = make('input', {placeholder: 'all that it has committed'});
+  const to = make('input', {value: query.to ?? 'latest', list: 'places', size: 28}), topics = make('input', {placeholder: 'all that it has committed', value: query.topics ?? ''});
   const named = () => topics.value.split(',').map(one => one.trim()).filter(Boolean);
   const fields = () => ({to: to.value.trim(), ...(named().length ? {topics: named()} : {})});
   const partitions = rows => table([
     {title: 'topic', of: one => one.topic}, {title: 'partition', of: one => String(one.partition), isNumber: true},
     {title: 'next offset now', of: one => one.before, isNumber: true}, {title: 'then', of: one => one.after, isNumber: true},
   ], rows);
-  const reset = changeButton('Read on from there …', twoSteps({
+  // What is asked for is part of the address, so that it can be sent, and be looked at before anybody does it.
+  const state = () => `${address('groups', name)}?${new URLSearchParams({to: to.value.trim(), ...(named().length ? {topics: named().join(',')} : {})})}`;
+  const steps = twoSteps({
     path: `${path}/offsets`, fields, place: asked,
     preview: preview => partitions(preview.partitions),
     label: preview => `Let ${preview.group} read on from there`,
     done: done => `${done.group} reads on from ${to.value}.`,
-  }), {type: 'submit'});
+    after: () => go(address('groups', name), {isSamePage: true}),
+  });
+  const reset = changeButton('Read on from there …', from => { go(state(), {isSamePage: true}); return steps(from); }, {type: 'submit'});
   el.replaceChildren(make('h1', {}, name), found, make('h2', {}, 'Read on from elsewhere'),
     make('p', {class: 'quiet'}, 'Only while no member reads.'),
     make('form', {onsubmit: event => event.preventDefault()},
@@ -44,6 +49,7 @@ export function render({model, el, signal, situation}) {
       ], group.members, {empty: 'No member reads now.'}));
   };
   model.on('change:found', draw);
+  if (query.to !== undefined) allowsChanges().then(may => { if (may && !signal?.aborted) steps(reset); }, () => {});
   if (signal) {
     keepAsking(() => ask(path), 2, signal, group => { situation(''); model.put({found: group}); },
       error => { situation(error.message, 'bad'); if (!model.get('found')) found.replaceChildren(problem(error)); });

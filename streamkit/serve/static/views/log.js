@@ -14,6 +14,7 @@ export function render({model, el, signal, situation}) {
     el.replaceChildren(make('h1', {}, 'Log'), facts([['topics', found.topics.length], ['records', number(found.topics.reduce((sum, one) => sum + total(one, 'records'), 0))],
       ['size', bytes(found.topics.reduce((sum, one) => sum + total(one, 'bytes'), 0))], ['applications', found.applications.length], ['groups', found.groups.length],
       ['files that wait to be deleted', found.trash_files]]),
+      make('p', {class: 'quiet'}, 'A file waits to be deleted once merges, compaction or retention have left no record in it that counts: it stays for a while, so that whoever reads it can end.'),
       make('h2', {}, 'The largest topics'), table([
         {title: 'topic', of: one => link(one.topic, 'topics', one.topic)}, {title: 'size', of: one => bytes(total(one, 'bytes')), isNumber: true},
         {title: 'records', of: one => total(one, 'records'), isNumber: true}, {title: 'files', of: one => total(one, 'files'), isNumber: true},

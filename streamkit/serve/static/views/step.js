@@ -1,16 +1,19 @@
 // The step that is chosen in a graph: what its box does, its totals, and what it left out.
-// In the model: `drawing`, `steps` and `chosen`, as the graph has them. `places` gives elements to put behind what the box does.
+// In the model: `drawing`, `steps` and `chosen`, as the graph has them. `places` gives elements to put behind what the box does, `lettersOf` what shows
+// so many records that failed at a step.
 
 import {facts, make, milliseconds, number, table} from '../dom.js';
 
-export function render({model, el, places = () => []}) {
-  const show = () => el.replaceChildren(...(stepOf(model, places) ?? [make('p', {class: 'quiet'}, 'Choose a box to see what its step has done.')]));
+export const FAILED = 'error';  // how records are counted at which a step failed
+
+export function render({model, el, places = () => [], lettersOf = rows => rows}) {
+  const show = () => el.replaceChildren(...(stepOf(model, places, lettersOf) ?? [make('p', {class: 'quiet'}, 'Choose a box to see what its step has done.')]));
   for (const name of ['chosen', 'steps', 'drawing']) model.on(`change:${name}`, show);
   show();
 }
 
 // Elements that say so; null if no box is chosen.
-function stepOf(model, places) {
+function stepOf(model, places, lettersOf) {
   const chosen = model.get('chosen'), box = model.get('drawing')?.boxes.find(one => one.id === chosen);
   if (!box) return null;
   const steps = (model.get('steps') ?? []).filter(one => box.steps.includes(one.step));
@@ -20,7 +23,7 @@ function stepOf(model, places) {
     ...places(box),
     facts([['rows in', number(steps.reduce((sum, one) => sum + one.rows_in, 0))], ['rows out', number(steps.reduce((sum, one) => sum + one.rows_out, 0))],
       ['busy', milliseconds(steps.reduce((sum, one) => sum + one.busy_us, 0) / 1000)]]),
-    counts.length ? table([{title: 'counted as', of: one => one.reason.replace('_', ' ')}, {title: 'rows', of: one => one.rows, isNumber: true}], counts) : null,
+    counts.length ? table([{title: 'counted as', of: one => one.reason.replace('_', ' ')}, {title: 'rows', of: one => one.reason === FAILED ? lettersOf(one.rows, one.step) : one.rows, isNumber: true}], counts) : null,
     make('p', {class: 'quiet'}, 'Since the first start of the application.'),
   ].filter(Boolean);
 }

@@ -1,6 +1,6 @@
 // A store: the row of a key, or rows page by page, as they are or as they were; and what became of a key.
 
-import {address, bytes, facts, link, make, milliseconds, number, problem, shown, table, timeText} from '../dom.js';
+import {address, bytes, facts, link, make, milliseconds, number, problem, shown, table, timeText, typesOf, valueColumn} from '../dom.js';
 import {ask} from '../model.js';
 
 export async function render({model, el, signal, go}) {
@@ -15,27 +15,46 @@ export async function render({model, el, signal, go}) {
     about.replaceChildren(problem(error));
     return;
   }
-  const names = columnsOf(store.key);
+  const types = new Map([...typesOf(store.key), ...typesOf(store.columns), ['epoch', 'bigint']]);
+  const columns = [...typesOf(store.key)].map(([name, type]) => ({name, type})), names = columns.map(({name}) => name);
   const count = make('span', {class: 'quiet'}, 'counting …');
   ask(`${base}/count`, {}, {signal}).then(found => { count.textContent = number(found.rows); count.className = ''; }, () => { count.textContent = ''; });
-  about.replaceChildren(facts([['rows', count], ['key', store.key], ['columns', store.columns], ['window', milliseconds(store.window_size_ms)], ['kept for', milliseconds(store.retention_ms)],
+  about.replaceChildren(facts([['rows', count], ['key', store.key], ['columns', store.columns], ['window', milliseconds(store.window_size_ms)], ['kept for', milliseconds(store.retention_ms)], ['versions kept for', milliseconds(store.history_ms)],
     ['records in its changelog', number(store.changelog_rows)], ['size of its changelog', bytes(store.changelog_bytes)]]));
   const fields = Object.fromEntries(names.map(column => [column, make('input', {name: column, value: query[`key.${column}`] ?? ''})]));
+  const nulls = Object.fromEntries(names.length > 1 ? names.map(column => [column, make('input', {type: 'checkbox', 'aria-label': `${column} is null`, checked: Boolean(query[`null.${column}`])})]) : []);
   const start = make('input', {name: 'start', value: query.start ?? '', placeholder: 'first'}), end = make('input', {name: 'end', value: query.end ?? '', placeholder: 'last'});
-  const then = make('input', {name: 'as_of', value: query.as_of ?? '', placeholder: 'now', title: 'the number of an epoch, or a time such as 2026-01-31T12:00:00Z'});
-  form.append(make('label', {}, 'as of epoch or time', then), ...names.map(column => make('label', {}, column, fields[column])), make('button', {type: 'submit'}, 'Look up'), make('button', {type: 'button', onclick: () => history()}, 'Its history'),
+  const then = make('input', {name: 'as_of', value: query.as_of ?? '', placeholder: 'now', title: 'the number of an epoch, or a time of the host such as 2026-01-31T12:00:00Z'});
+  const validAt = make('input', {name: 'valid_at', value: query.valid_at ?? '', placeholder: 'newest', title: 'an event time such as 2026-01-31T12:00:00Z: the versions that were valid then'});
+  const hasVersions = store.history_ms !== null;
+  form.append(make('label', {}, 'as of epoch or host time', then), ...(hasVersions ? [make('label', {}, 'valid at event time', validAt)] : []), ...names.map(column => make('div', {class: 'field'}, make('label', {}, column, fields[column]), nulls[column] && make('label', {class: 'beside'}, nulls[column], 'null'))), make('button', {type: 'submit'}, 'Look up'), make('button', {type: 'button', onclick: () => history()}, 'Its history'),
     make('label', {}, 'or from', start), make('label', {}, 'to before', end), make('button', {type: 'button', onclick: () => read(null, true)}, 'List'));
-  const draw = (found, text) => {
-    const columns = [...new Set(found.flatMap(row => Object.keys(row)))];
-    rows.replaceChildren(table(columns.map(title => ({title, of: row => shown(row[title]), isValue: true})), found, {empty: 'No row.'}));
+  const isGone = (row, title) => row[GONE] && !names.includes(title);  // a deletion has no values beside the key
+  const draw = (found, text, {isListed = false} = {}) => {
+    const titles = [...new Set(found.flatMap(row => Object.keys(row)))];
+    const column = title => {
+      const plain = valueColumn(title, types.get(title), row => row[title]);
+      return types.has(title) ? {...plain, of: row => isGone(row, title) ? '' : valueText(row[title], plain.of(row))} : plain;
+    };
+    const keyColumn = title => ({...column(title), of: row => isShort(row) ? make('a', {href: addressOf(row)}, valueText(row[title])) : valueText(row[title])});
+    rows.replaceChildren(table(titles.map(title => isListed && title === names[0] ? keyColumn(title) : column(title)), found, {empty: 'No row.'}));
     note.textContent = text;
   };
-  const state = parameters => go(`${address('applications', application, 'stores', name)}?${new URLSearchParams(parameters)}`, {replace: true, isSamePage: true});
+  const here = parameters => `${address('applications', application, 'stores', name)}?${new URLSearchParams(parameters)}`;
+  const state = parameters => go(here(parameters), {isSamePage: true, replace: isFirst});
+  let isFirst = true;  // what the address says when the page is opened is no place of its own
   const failed = error => { note.textContent = ''; more.hidden = true; rows.replaceChildren(problem(error)); };
-  const key = () => Object.fromEntries(names.map(column => [`key.${column}`, fields[column].value]));
-  const moment = () => then.value.trim() ? {as_of: then.value.trim()} : {};
+  // The key of the fields: what the server is asked for, and how the address says it. An empty field is a value only where a column can have it.
+  const isThere = ({name, type}) => !nulls[name]?.checked && (fields[name].value || ['string', 'binary'].includes(type));
+  const values = () => Object.fromEntries(columns.filter(isThere).map(({name}) => [`key.${name}`, fields[name].value]));
+  const isNull = names => names.filter(column => nulls[column]?.checked);
+  const key = () => ({...values(), null: isNull(names)});
+  const keyState = () => ({...values(), ...Object.fromEntries(isNull(names).map(column => [`null.${column}`, 'true']))});
+  const addressOf = row => here({...Object.fromEntries(names.filter(column => column in row).map(column => row[column] === null ? [`null.${column}`, 'true'] : [`key.${column}`, row[column]])), ...moment()});
+  const isShort = row => names.every(column => String(row[column] ?? '').length <= KEY_SHOWN);
+  const moment = () => Object.fromEntries([then, ...(hasVersions ? [validAt] : [])].map(input => [input.name, input.value.trim()]).filter(([, value]) => value));
   const lookUp = async () => {
-    state({...key(), ...moment()});
+    state({...keyState(), ...moment()});
     more.hidden = true;
     try {
       const found = await ask(base, {...key(), ...moment()}, {signal});
@@ -43,42 +62,34 @@ export async function render({model, el, signal, go}) {
     } catch (error) { failed(error); }
   };
   const history = async () => {
-    state({...key(), history: 'true'});
+    state({...keyState(), history: 'true'});
     more.hidden = true;
+    note.textContent = 'Reading its changes …';
+    rows.replaceChildren();
     try {
       const found = await ask(`${base}/history`, key(), {signal});
-      const changes = found.changes.map(({epoch, committed_at, is_deleted, ...row}) => ({epoch: epoch ?? 'forgotten', committed: timeText(committed_at), what: is_deleted ? 'deleted' : '', ...row}));
+      const changes = found.changes.map(({epoch, committed_at, is_deleted, ...row}) => ({epoch: epoch ?? 'forgotten', committed: timeText(committed_at), what: is_deleted ? 'deleted' : '', ...row, [GONE]: is_deleted}));
       draw(changes, `${number(changes.length)} change${changes.length === 1 ? '' : 's'} of this key, oldest first; compaction leaves the newest one of each row.`);
     } catch (error) { failed(error); }
   };
   const read = async (after = null, isAsked = false) => {
     const wanted = {start: start.value, end: end.value, ...moment()};
-    if (isAsked) state(Object.fromEntries(Object.entries(wanted).filter(([, value]) => value)));
+    if (isAsked) state(Object.fromEntries(Object.entries({...wanted, cursor: after}).filter(([, value]) => value)));
     try {
       const page = await ask(`${base}/rows`, {...wanted, cursor: after}, {signal});
       cursor = page.cursor, more.hidden = !cursor;
-      draw(page.rows, `${number(page.rows.length)} rows${cursor ? '; there are more' : ''}.`);
+      draw(page.rows, `${number(page.rows.length)} rows${cursor ? '; there are more' : ''}.`, {isListed: true});
     } catch (error) { failed(error); }
   };
   form.onsubmit = event => { event.preventDefault(); lookUp(); };
-  more.onclick = () => read(cursor);
-  await (query.history ? history() : names.some(column => fields[column].value) ? lookUp() : read());
+  more.onclick = () => read(cursor, true);
+  const first = query.history ? history() : names.some(column => `key.${column}` in query || nulls[column]?.checked) ? lookUp() : read(query.cursor ?? null);
+  isFirst = false;  // each has said its address before it waits
+  await first;
 }
 
-// The names of the columns that a schema in Spark's words has, such as `a int, b map<string, int>`.
-export function columnsOf(schema) {
-  const names = [];
-  let depth = 0, start = 0;
-  const take = end => {
-    const text = schema.slice(start, end).trim();
-    if (text) names.push(text.startsWith('`') ? text.slice(1, text.indexOf('`', 1)) : text.split(/\s/)[0]);
-    start = end + 1;
-  };
-  for (let at = 0; at < schema.length; at++) {
-    if ('<('.includes(schema[at])) depth++;
-    if ('>)'.includes(schema[at])) depth--;
-    if (schema[at] === ',' && !depth) take(at);
-  }
-  take(schema.length);
-  return names;
-}
+const GONE = Symbol('gone');  // says of a change in a history that the row was deleted
+const KEY_SHOWN = 1000;  // characters of a value of a key that is a link
+
+// A value as a text: null, and an empty text or empty bytes, in words.
+const valueText = (value, text = shown(value)) => value === null ? make('i', {}, 'null') : value === '' ? make('i', {}, 'empty') : text;

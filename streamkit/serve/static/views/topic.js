@@ -1,6 +1,6 @@
 // One topic: what it is, and its records: a page of them from an offset or a time on, those for which a condition holds, or what comes.
 
-import {address, bytes, facts, make, number, problem, shown, table, timeText} from '../dom.js';
+import {address, bytes, facts, make, number, problem, shown, table, timeText, typesOf, valueColumn} from '../dom.js';
 import {ask, listen} from '../model.js';
 
 const KEPT = 200; // rows of the live tail
@@ -12,22 +12,22 @@ export async function render({model, el, signal, go, situation}) {
   const fields = {
     where: make('input', {class: 'wide', name: 'where', placeholder: "such as amount > 10 and city = 'Rome'", value: query.where ?? ''}),
     time: make('input', {name: 'time', placeholder: '2026-01-31T12:00Z', value: query.time ?? ''}),
-    offset: make('input', {name: 'offset', placeholder: 'earliest, or a number', value: query.offset ?? '', size: 12}),
+    offset: make('input', {name: 'offset', placeholder: 'earliest', title: 'earliest, latest, or a number', value: query.offset ?? '', size: 12}),
     partition: make('input', {name: 'partition', placeholder: 'all', value: query.partition ?? '', size: 5}),
     limit: make('select', {name: 'limit'}, [20, 100, 500].map(count => make('option', {value: count, selected: String(count) === (query.limit ?? '100')}, String(count)))),
   };
   const isLive = make('input', {type: 'checkbox', checked: query.live === 'true'}), pause = make('button', {type: 'button', hidden: true}, 'Pause');
   const more = make('button', {type: 'button', hidden: true}, 'Next page');
-  let leaving = null, cursor = null, isPaused = false, rows = [], kept = new Set();
+  let leaving = null, cursor = null, isPaused = false, rows = null, kept = new Set(), types = new Map();
 
   const chosen = () => Object.fromEntries(Object.entries(fields).map(([field, input]) => [field, input.value.trim()]).filter(([, value]) => value));
-  const state = () => {
-    const parameters = new URLSearchParams(chosen());
+  const state = (after = null) => {
+    const parameters = new URLSearchParams({...chosen(), ...(after ? {cursor: after} : {})});
     if (isLive.checked) parameters.set('live', 'true');
     return `${address('topics', name)}?${parameters}`;
   };
-  const failed = error => { note.textContent = ''; records.replaceChildren(problem(error)); };
-  const drawRows = () => records.replaceChildren(recordTable(rows, kept));
+  const failed = error => { note.textContent = ''; rows = null; records.replaceChildren(problem(error)); };
+  const drawRows = () => { if (rows) records.replaceChildren(recordTable(rows, kept, types)); };
   const read = async (after = null) => {
     leaving?.abort();
     leaving = new AbortController();
@@ -39,10 +39,11 @@ export async function render({model, el, signal, go, situation}) {
     }
     note.textContent = 'Reading …';
     try {
-      const page = await ask(`${base}/records`, {...chosen(), cursor: after}, {signal: leaving.signal});
+      const {time, offset, ...others} = chosen();
+      const page = await ask(`${base}/records`, after ? {...others, cursor: after} : chosen(), {signal: leaving.signal});
       rows = page.records, kept = new Set(), cursor = page.cursor;
-      more.hidden = !cursor;
-      note.textContent = `${number(rows.length)} records${cursor ? '; there may be more' : ''}.`;
+      more.hidden = page.is_complete;
+      note.textContent = `${number(rows.length)} record${rows.length === 1 ? '' : 's'}${page.is_complete ? '' : '; there are more to read'}.${page.note ? ` ${page.note}.` : ''}`;
       drawRows();
     } catch (error) {
       if (error.name !== 'AbortError') failed(error);
@@ -70,16 +71,20 @@ export async function render({model, el, signal, go, situation}) {
     }, () => situation('The server does not answer.', 'bad'), () => { situation(''); if (!seen) note.textContent = 'Waiting for records …'; });
   };
   pause.onclick = () => { isPaused = !isPaused; pause.textContent = isPaused ? 'Go on' : 'Pause'; };
-  more.onclick = () => read(cursor);
-  isLive.onchange = () => { go(state(), {replace: true, isSamePage: true}); read(); };
+  more.onclick = () => { go(state(cursor), {isSamePage: true}); read(cursor); };
+  isLive.onchange = () => { go(state(), {isSamePage: true}); read(); };
   const form = make('form', {onsubmit: event => { event.preventDefault(); go(state(), {isSamePage: true}); read(); }},
     make('label', {}, 'where', fields.where), make('label', {}, 'from time', fields.time), make('label', {}, 'from offset', fields.offset),
     make('label', {}, 'partition', fields.partition), make('label', {}, 'rows', fields.limit), make('button', {type: 'submit'}, 'Show'),
     make('label', {class: 'beside'}, isLive, 'live'), pause);
   el.replaceChildren(make('h1', {}, name), about, make('h2', {}, 'Records'), form, note, records, more);
   signal?.addEventListener('abort', () => leaving?.abort());
-  ask(base, {}, {signal}).then(found => about.replaceChildren(...described(found)), error => about.replaceChildren(problem(error)));
-  await read();
+  ask(base, {}, {signal}).then(found => {
+    about.replaceChildren(...described(found));
+    types = typesOf(found.schema ?? '');
+    drawRows();  // which may have come before their types
+  }, error => about.replaceChildren(problem(error)));
+  await read(query.cursor ?? null);
 }
 
 function described(found) {
@@ -91,14 +96,16 @@ function described(found) {
   ];
 }
 
-const newestFirst = rows => [...rows].sort((one, other) => String(other._timestamp).localeCompare(String(one._timestamp)) || other._offset - one._offset);
+// As texts without their zone, times are in order: a text of a whole second is the beginning of those of its fractions.
+const moment = row => String(row._timestamp).replace(/Z$/, '');
+const newestFirst = rows => [...rows].sort((one, other) => (moment(one) < moment(other)) - (moment(other) < moment(one)) || other._offset - one._offset);
 
-export function recordTable(rows, fresh = new Set()) {
+function recordTable(rows, fresh, types) {
   const names = [...new Set(rows.flatMap(row => Object.keys(row)))].filter(name => !OWN.includes(name));
   return table([
-    {title: 'partition', of: row => shown(row._partition), isValue: true}, {title: 'offset', of: row => shown(row._offset), isValue: true},
+    {title: 'partition', of: row => shown(row._partition), isValue: true, isNumber: true}, {title: 'offset', of: row => shown(row._offset), isValue: true, isNumber: true},
     {title: 'event time', of: row => timeText(row._timestamp), isValue: true},
-    ...names.map(name => ({title: name, of: row => shown(row[name]), isValue: true})),
+    ...names.map(name => valueColumn(name, types.get(name), row => row[name])),
     ...(rows.some(row => row._deleted) ? [{title: 'deleted', of: row => row._deleted ? 'yes' : ''}] : []),
   ], rows, {empty: 'No record.', kind: row => fresh.has(row) ? 'new' : ''});
 }

@@ -7,11 +7,11 @@ export function render({model, el, signal, go, situation}) {
   const query = model.get('query') ?? {}, list = make('div');
   const filter = make('input', {type: 'search', placeholder: 'part of a name', value: query.name ?? '', 'aria-label': 'part of a name'});
   const all = make('input', {type: 'checkbox', checked: query.all === 'true'});
-  const keep = () => {
+  const keep = (replace = false) => {
     const state = new URLSearchParams();
     if (filter.value) state.set('name', filter.value);
     if (all.checked) state.set('all', 'true');
-    go(`/topics${state.size ? `?${state}` : ''}`, {replace: true, isSamePage: true});
+    go(`/topics${state.size ? `?${state}` : ''}`, {replace, isSamePage: true});
   };
   el.replaceChildren(make('h1', {}, 'Topics'), make('form', {onsubmit: event => event.preventDefault()}, filter,
     make('label', {class: 'beside'}, all, 'with those of applications, such as changelogs')), list);
@@ -30,7 +30,7 @@ export function render({model, el, signal, go, situation}) {
     ], shown, {empty: found.length ? 'No topic has that in its name.' : 'There is no topic yet.'}));
   };
   model.on('change:topics', draw);
-  filter.addEventListener('input', () => { keep(); draw(); });
+  filter.addEventListener('input', () => { keep(true); draw(); });
   const load = () => ask('/api/v1/log', {all: all.checked ? 'true' : null});
   const told = found => { situation(''); model.put({topics: found.topics}); };
   const failed = error => { situation(error.message, 'bad'); if (!model.get('topics')) list.replaceChildren(problem(error)); };

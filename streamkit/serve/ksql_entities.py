@@ -1,0 +1,208 @@
+"""What statements gave, as ksqlDB's REST API says it: an object of a kind for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streamkit.connectors.files.far_times import printed_rows
+from streamkit.log.catalog.sql_queries import StoredQuery
+from streamkit.log.catalog.sql_sources import StoredSource
+from streamkit.log.log import Log
+from streamkit.serve.ksql_types import field_objects, schema_object
+from streamkit.sql.execution.definitions import Definitions
+from streamkit.sql.execution.result import StatementResult
+from streamkit.sql.session import SqlSession
+from streamkit.sql.tree.span import Name
+from streamkit.sql.tree.statements import (
+    STREAM,
+    AlterSource,
+    ControlQuery,
+    CreateAs,
+    CreateSource,
+    CreateType,
+    Define,
+    Describe,
+    DropSource,
+    DropType,
+    Explain,
+    InsertQuery,
+    InsertValues,
+    Set,
+    Show,
+    Statement,
+)
+
+WITHOUT_ENTITY = (Set, Define, InsertValues)
+NATIVE = "NATIVE"
+
+
+@dataclass(frozen=True)
+class KsqlEntities:
+    """Makes the objects from the results of a session's statements, and from what the catalog has behind them."""
+
+    log: Log
+    session: SqlSession
+
+    def of(self, statements: Iterable[Statement], results: Iterable[StatementResult]) -> list[dict[str, Any]]:
+        """An object for each statement, but for those that set something or insert rows."""
+        found = [
+            {**self._entity(statement, result), "statementText": f"{result.text};", "warnings": []}
+            for statement, result in zip(statements, results, strict=True)
+            if not isinstance(statement, WITHOUT_ENTITY)
+        ]
+        return [{"@type": one.pop("@type"), **one} for one in found]
+
+    @property
+    def _definitions(self) -> Definitions:
+        return Definitions.of(self.log, self.log.catalog.sql.objects())
+
+    def _entity(self, statement: Statement, result: StatementResult) -> dict[str, Any]:
+        match statement:
+            case Show():
+                return self._shown(statement, result)
+            case Describe(subject="source", name=Name()):
+                return self._described(statement)
+            case Explain():
+                return self._explained(statement, result)
+        return _table(result) if result.table is not None else self._done(statement, result)
+
+    def _done(self, statement: Statement, result: StatementResult) -> dict[str, Any]:
+        """That a statement was executed: it was, when it is answered."""
+        status: dict[str, Any] = {"status": "SUCCESS", "message": result.message}
+        if result.query_id is not None:
+            status["queryId"] = result.query_id
+        number = self.log.catalog.sql.objects().change
+        return {
+            "@type": "currentStatus", "commandId": command_id(statement, result), "commandStatus": status, "commandSequenceNumber": number
+        }  # fmt: skip
+
+    def _shown(self, statement: Show, result: StatementResult) -> dict[str, Any]:
+        rows = [] if result.table is None else result.table.to_pylist()
+        match statement.subject:
+            case "streams" | "tables" as kind:
+                return {"@type": kind, kind: [self._source(str(row[kind[:-1]])) for row in rows]}
+            case "queries":
+                return {"@type": "queries", "queries": [self._query(row) for row in rows]}
+            case "topics" | "all topics":
+                topics = [{"name": row["topic"], "replicaInfo": [1] * int(row["partitions"])} for row in rows]
+                return {"@type": "kafka_topics", "topics": topics}
+            case "properties":
+                found = [{"name": row["property"], "scope": "KSQL", "value": row["value"]} for row in rows]
+                return {"@type": "properties", "properties": found, "overwrittenProperties": [], "defaultProperties": []}
+            case "functions":
+                kinds = {"function": "SCALAR", "aggregate": "AGGREGATE"}
+                functions = [
+                    {"name": row["function"].upper(), "type": kinds.get(row["kind"], row["kind"].upper())} for row in rows
+                ]
+                return {"@type": "function_names", "functions": functions}
+            case "types":
+                return {"@type": "type_list", "types": {row["type"]: schema_object(row["stands for"]) for row in rows}}
+            case "variables":
+                return {"@type": "variables", "variables": [{"name": row["variable"], "value": row["value"]} for row in rows]}
+        return self._of_connectors(statement, rows)
+
+    def _of_connectors(self, statement: Show, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        if statement.subject == "connector plugins":
+            plugins = [{"className": row["class"], "type": row["kind"], "version": ""} for row in rows]
+            return {"@type": "connector_plugins_list", "connectorPlugins": plugins}
+        found = [
+            {"name": row["connector"], "type": row["kind"], "className": row["class"], "state": row["state"]} for row in rows
+        ]
+        return {"@type": "connector_list", "connectors": found}
+
+    def _source(self, name: str) -> dict[str, Any]:
+        stored = self._definitions.source(name)
+        if stored is None:  # it was dropped by a later statement
+            return {"name": name}
+        key, value = formats_of(stored)
+        return {
+            "type": stored.kind.upper(), "name": stored.name, "topic": stored.topic, "keyFormat": key, "valueFormat": value, "format": value,
+            "isWindowed": has_windows(stored),
+        }  # fmt: skip
+
+    def _query(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        sink = self._definitions.source(str(row["fills"]))
+        return {
+            "queryString": row["statement"], "sinks": [row["fills"]], "sinkKafkaTopics": [] if sink is None else [sink.topic],
+            "id": row["query"], "statusCount": {row["state"]: 1}, "queryType": "PERSISTENT", "state": row["state"],
+        }  # fmt: skip
+
+    def _queries(self, found: Iterable[StoredQuery]) -> list[dict[str, Any]]:
+        wanted = {one.id for one in found}
+        return [self._query(row) for row in self.session.queries().to_pylist() if row["query"] in wanted]
+
+    def _described(self, statement: Describe) -> dict[str, Any]:
+        definitions = self._definitions
+        assert statement.name is not None, "a stream or table has a name"
+        stored = definitions.source(statement.name.text)
+        assert stored is not None, "what was described is there"
+        key, value = formats_of(stored)
+        found: dict[str, Any] = {
+            "name": stored.name, "windowType": None if stored.windows is None else str(stored.windows["kind"]).upper(),
+            "readQueries": self._queries(definitions.readers(stored.name)), "writeQueries": self._queries(definitions.writers(stored.name)),
+            "fields": field_objects((str(one["name"]), str(one["type"]), _role(stored, one)) for one in stored.columns),
+            "type": stored.kind.upper(), "key": ", ".join(stored.key), "timestamp": stored.timestamp or "", "statistics": "", "errorStats": "",
+            "extended": statement.is_extended, "keyFormat": key, "valueFormat": value, "format": value, "topic": stored.topic, "partitions": 0,
+            "replication": 1, "statement": stored.text,
+        }  # fmt: skip
+        topic = definitions.find_topic(stored.topic)
+        if topic is not None and statement.is_extended:
+            found |= {"partitions": topic.partitions, "statistics": f"rows: {self.log.describe(topic.name)['rows']}"}
+        return {"@type": "sourceDescription", "sourceDescription": found}
+
+    def _explained(self, statement: Explain, result: StatementResult) -> dict[str, Any]:
+        lines = [] if result.table is None else [str(row["plan"]) for row in result.table.to_pylist()]
+        query = self._definitions.query(statement.subject.text) if isinstance(statement.subject, Name) else None
+        sink = None if query is None else self._definitions.source(query.sink)
+        columns = () if sink is None else tuple((str(one["name"]), str(one["type"]), _role(sink, one)) for one in sink.columns)
+        found: dict[str, Any] = {
+            "id": "" if query is None else query.id, "statementText": result.text if query is None else query.text, "windowType": None,
+            "fields": field_objects(columns), "sources": [] if query is None else list(query.sources),
+            "sinks": [] if query is None else [query.sink], "topology": "\n".join(lines), "executionPlan": "\n".join(lines),
+            "queryType": "PERSISTENT" if query is not None else "PUSH", "overriddenProperties": {},
+        }  # fmt: skip
+        return {"@type": "queryDescription", "queryDescription": found, "overriddenProperties": {}}
+
+
+def command_id(statement: Statement, result: StatementResult) -> str:
+    """What ksqlDB calls a statement that it has executed, such as stream/`CLICKS`/create."""
+    match statement:
+        case CreateSource(kind, name) | CreateAs(kind, name):
+            return f"{kind}/`{name.text}`/create"
+        case DropSource(kind, name):
+            return f"{kind}/`{name.text}`/drop"
+        case AlterSource(kind, name):
+            return f"{kind}/`{name.text}`/alter"
+        case CreateType(name):
+            return f"type/`{name.text}`/create"
+        case DropType(name):
+            return f"type/`{name.text}`/drop"
+        case InsertQuery(name):
+            return f"{STREAM}/`{name.text}`/create"
+        case ControlQuery(action):
+            return f"{action}/{result.query_id or 'ALL'}/execute"
+    return "statement/execute"
+
+
+def formats_of(stored: StoredSource) -> tuple[str, str]:
+    """The formats of keys and values; columns of a log are of none of ksqlDB's."""
+    both = stored.formats.get("FORMAT")
+    value = str(stored.formats.get("VALUE_FORMAT", both or NATIVE)).upper()
+    return str(stored.formats.get("KEY_FORMAT", both or (NATIVE if value == NATIVE else "KAFKA"))).upper(), value
+
+
+def has_windows(stored: StoredSource) -> bool:
+    """Whether windows are in its key."""
+    return stored.windows is not None or "WINDOW_TYPE" in stored.formats
+
+
+def _role(stored: StoredSource, column: Mapping[str, Any]) -> str:
+    return "KEY" if column["name"] in stored.key else ""
+
+
+def _table(result: StatementResult) -> dict[str, Any]:
+    """A result that ksqlDB has no object for: its columns, and its rows as objects."""
+    assert result.table is not None, "it has rows"
+    return {"@type": "table", "columns": result.table.column_names, "rows": printed_rows(result.table)}

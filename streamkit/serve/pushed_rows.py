@@ -1,0 +1,40 @@
+"""Rows of a query that goes on, as they come, for one who reads them by HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pyarrow as pa
+
+from streamkit.chunks import one_batch
+from streamkit.connectors.files.far_times import printed_rows
+from streamkit.connectors.files.record_lines import json_text
+from streamkit.serve.live import LISTEN_SECONDS, Live, heard_within
+from streamkit.sql.push.subscription import PushQuery
+
+ROWS_AT_ONCE = 1_000  # in one text; who reads slowly is waited for between two
+
+
+async def pushed_batches(live: Live, rows: PushQuery) -> AsyncIterator[pa.RecordBatch]:
+    """
+    The rows of a query after each commit, until it is closed, its limit is reached, or the server ends.
+
+    Who reads them slowly gets all: the query goes on where it was.
+    """
+    while not live.is_ending:
+        commit = live.commits.next()  # before the look, so that none is missed
+        batch = await live.run_push(rows.poll, 0.0)
+        for start in range(0, batch.num_rows if batch is not None else 0, ROWS_AT_ONCE):
+            yield batch.slice(start, ROWS_AT_ONCE)  # type: ignore[union-attr]  # it has rows
+        if rows.is_closed:
+            return
+        if batch is None:
+            await heard_within(commit, LISTEN_SECONDS)
+
+
+def row_texts(rows: pa.Table | pa.RecordBatch) -> list[str]:
+    """Each row as a JSON array of its values, which are printed as by --json; also of columns that have one name."""
+    numbered = [str(number) for number in range(rows.num_columns)]
+    batch = one_batch(rows) if isinstance(rows, pa.Table) else rows
+    found = printed_rows(pa.RecordBatch.from_arrays(batch.columns, names=numbered)) if numbered else []
+    return [json_text(list(row.values())) for row in found]

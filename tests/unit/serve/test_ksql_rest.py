@@ -1,0 +1,379 @@
+"""ksqlDB's REST API: requests and answers as its documents show them."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import httpx
+import pytest
+
+import streamkit as sk
+from streamkit.serve.ksql_rest import DELIMITED, V1, V2
+from streamkit.serve.limits import ServeLimits
+from tests.unit.serve.conftest import serving
+
+CLICKS = "CREATE STREAM clicks (who STRING KEY, page STRING, n INT) WITH (PARTITIONS = 1);"
+TOTALS = "CREATE TABLE totals AS SELECT who, count(*) AS c FROM clicks GROUP BY who;"
+EARLIEST = {"ksql.streams.auto.offset.reset": "earliest"}
+
+
+@pytest.fixture
+def log():
+    with sk.open_log(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+def server(log):
+    with serving(log, allows_changes=True) as client:
+        yield client
+
+
+@pytest.fixture
+def ksql(server):
+    """What /ksql answers to statements, which it executes."""
+
+    def asked(text, status=200, **fields):
+        answer = server.post("/ksql", json={"ksql": text, "streamsProperties": {}, **fields})
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    return asked
+
+
+def inserted(client, target, *rows):
+    content = "\n".join(json.dumps(one) for one in ({"target": target}, *rows))
+    return client.post("/inserts-stream", content=content, headers={"Content-Type": V1})
+
+
+def lines_of(client, path, body, accept="*/*", stop=None):
+    """The lines of a stream as they come; `stop` is called with each, and reading ends when it says so."""
+    found = []
+    with client.stream("POST", path, json=body, headers={"Accept": accept}) as answer:
+        assert answer.status_code == 200, answer.read()
+        for line in answer.iter_lines():
+            found.append(line)
+            if stop is not None and stop(line):
+                break
+    return found
+
+
+def test_statements_are_executed(log, ksql):
+    """Each that changes something has an object with its commandId and status; they are one transaction."""
+    first, second = ksql(CLICKS + TOTALS)
+    assert (first["@type"], first["commandId"], first["commandStatus"]["status"]) == (
+        "currentStatus",
+        "stream/`clicks`/create",
+        "SUCCESS",
+    )
+    assert first["statementText"] == CLICKS and first["warnings"] == []
+    assert second["commandStatus"]["queryId"] == "CTAS_TOTALS_1" and second["commandId"] == "table/`totals`/create"
+    assert first["commandSequenceNumber"] == second["commandSequenceNumber"] == 1
+    assert ksql("INSERT INTO clicks VALUES ('ann', 'a', 1); SET 'auto.offset.reset' = 'earliest';") == []
+    assert len(log.read("clicks")) == 1
+
+
+def test_what_there_is_is_shown(ksql):
+    """Streams, tables, queries, topics, properties, functions, types and variables have the objects that ksqlDB gives."""
+    ksql(CLICKS + TOTALS + "CREATE TYPE pair AS STRUCT<a INT, b ARRAY<STRING>>;")
+    found = ksql(
+        "SHOW STREAMS; SHOW TABLES; SHOW QUERIES; SHOW TOPICS; SHOW PROPERTIES; SHOW FUNCTIONS; SHOW TYPES; SHOW VARIABLES; SHOW CONNECTORS;"
+        "SHOW CONNECTOR PLUGINS;",
+        sessionVariables={"place": "Rome"},
+    )
+    kinds = [one["@type"] for one in found]
+    assert kinds == ["streams", "tables", "queries", "kafka_topics", "properties", "function_names", "type_list", "variables",
+                     "connector_list", "connector_plugins_list"]  # fmt: skip
+    streams, tables, queries, topics, properties, functions, types, variables, *_ = found
+    assert streams["streams"] == [
+        {"type": "STREAM", "name": "clicks", "topic": "clicks", "keyFormat": "NATIVE", "valueFormat": "NATIVE", "format": "NATIVE",
+         "isWindowed": False}
+    ]  # fmt: skip
+    assert [(one["name"], one["type"]) for one in tables["tables"]] == [("totals", "TABLE")]
+    (query,) = queries["queries"]
+    assert (query["id"], query["sinks"], query["sinkKafkaTopics"], query["state"]) == (
+        "CTAS_TOTALS_1",
+        ["totals"],
+        ["totals"],
+        "WAITING",
+    )
+    assert {"name": "clicks", "replicaInfo": [1]} in topics["topics"]
+    assert "streamkit.sql.dialect" in [one["name"] for one in properties["properties"]]
+    assert {"name": "COUNT", "type": "AGGREGATE"} in functions["functions"]
+    fields = types["types"]["pair"]["fields"]
+    assert [(one["name"], one["schema"]["type"]) for one in fields] == [("a", "INTEGER"), ("b", "ARRAY")]
+    assert fields[1]["schema"]["memberSchema"]["type"] == "STRING"
+    assert variables["variables"] == [{"name": "place", "value": "Rome"}]
+
+
+def test_a_source_is_described(ksql):
+    """Its columns with their types as objects, its queries, and with EXTENDED its partitions; a query is explained."""
+    ksql(CLICKS.replace("n INT", "n DECIMAL(4, 2), m MAP<STRING, BIGINT>") + TOTALS)
+    described, extended, explained = ksql("DESCRIBE clicks; DESCRIBE totals EXTENDED; EXPLAIN CTAS_TOTALS_1;")
+    source = described["sourceDescription"]
+    assert [(one["name"], one["schema"]["type"], one.get("type")) for one in source["fields"]] == [
+        ("who", "STRING", "KEY"), ("page", "STRING", None), ("n", "DECIMAL", None), ("m", "MAP", None)
+    ]  # fmt: skip
+    assert source["fields"][2]["schema"]["parameters"] == {"precision": 4, "scale": 2}
+    assert source["fields"][3]["schema"]["memberSchema"]["type"] == "BIGINT"
+    assert [one["id"] for one in source["readQueries"]] == ["CTAS_TOTALS_1"] and source["writeQueries"] == []
+    assert extended["sourceDescription"]["extended"] and extended["sourceDescription"]["partitions"] == 1
+    assert explained["queryDescription"]["sources"] == ["clicks"] and "group by" in explained["queryDescription"]["topology"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("SELEC * FROM clicks;", 40_001, "did you mean SELECT?"),
+        ("CREATE TABLE t AS SELECT x FROM nothing GROUP BY x;", 40_001, "nothing"),
+        ("SELECT * FROM clicks;", 40_002, "expected other statements"),
+        ("PRINT clicks;", 40_002, "expected other statements"),
+        ("SET 'bogus' = '1';", 40_001, "bogus"),
+    ],
+)
+def test_an_error_has_its_number(ksql, text, code, words):
+    """Of a statement it has the kind, number and text that ksqlDB's clients read, beside our own words."""
+    ksql(CLICKS)
+    said = ksql(text, status=400)
+    assert (said["@type"], said["error_code"]) == ("statement_error", code), said
+    assert words in said["message"] and said["statementText"] and said["entities"] == [] and said["hint"]
+
+
+def test_faults_have_places(ksql):
+    """All faults of a script are told, with the characters that are wrong."""
+    text = "SHOW STREAM;\nSELEC 1;"
+    faults = ksql(text, status=400)["faults"]
+    assert [(one["line"], text[one["start"] : one["end"]]) for one in faults] == [(1, "STREAM"), (2, "SELEC")]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"ksql": 5}, "expected {"), ({}, "expected {"), ([], "expected a JSON object"), ({"ksql": "", "colour": 1}, "colour"),
+        ({"ksql": "SHOW STREAMS;", "streamsProperties": {"bogus": "1"}}, "bogus"),
+        ({"ksql": "SHOW STREAMS;", "streamsProperties": []}, None), ({"ksql": "SHOW STREAMS;", "streamsProperties": "x"}, "streamsProperties"),
+    ],
+)  # fmt: skip
+def test_a_body_that_cannot_be_meant(server, body, words):
+    """It is refused in words, as a generic error."""
+    answer = server.post("/ksql", json=body)
+    if words is None:
+        assert answer.status_code == 200
+        return
+    said = answer.json()
+    assert (answer.status_code, said["@type"], said["error_code"]) == (400, "generic_error", 40_000) and words in said[
+        "message"
+    ], said
+
+
+def test_settings_of_ksqldb_that_mean_nothing_here(ksql):
+    """What only tunes ksqlDB or Kafka Streams is accepted and left out."""
+    tuning = {"ksql.streams.commit.interval.ms": 100, "ksql.query.pull.table.scan.enabled": True, **EARLIEST}
+    (found,) = ksql("SHOW PROPERTIES;", streamsProperties=tuning)
+    assert {"name": "auto.offset.reset", "scope": "KSQL", "value": "earliest"} in found["properties"]
+
+
+def test_a_query_is_run_once(server, ksql):
+    """Its columns and rows, in each of the forms; /query has objects, /query-stream arrays."""
+    ksql(CLICKS + "INSERT INTO clicks VALUES ('ann', 'a', 1), ('bob', NULL, 2);")
+    body = {"sql": "SELECT who, page, n FROM clicks"}
+    answer = server.post("/query-stream", json=body)
+    assert answer.headers["Content-Type"] == DELIMITED
+    head, *rows = map(json.loads, answer.text.splitlines())
+    assert head == {"columnNames": ["who", "page", "n"], "columnTypes": ["STRING", "STRING", "INTEGER"]}
+    assert rows == [["ann", "a", 1], ["bob", None, 2]]
+    whole = server.post("/query-stream", json=body, headers={"Accept": "application/json"})
+    assert whole.json() == [head, *rows] and whole.headers["Content-Type"] == "application/json"
+    answer = server.post("/query", json={"ksql": body["sql"] + ";"})
+    assert answer.headers["Content-Type"] == V1
+    header, *found, last = answer.json()
+    assert header["header"]["schema"] == "`who` STRING, `page` STRING, `n` INTEGER"
+    assert [one["row"]["columns"] for one in found] == rows and last == {"finalMessage": "Query Completed"}
+    curl = server.post("/query", content=json.dumps(body), headers={"Content-Type": "application/x-www-form-urlencoded"})
+    assert curl.json() == answer.json()
+
+
+def test_a_query_of_no_source(server):
+    """A SELECT without FROM has one row; values are as --json prints them."""
+    answer = server.post("/query-stream", json={"sql": "SELECT 1 AS a, ARRAY('x', NULL) AS b, DATE '2026-01-31' AS c, 1.50 AS d"})
+    head, row = map(json.loads, answer.text.splitlines())
+    assert head["columnTypes"] == ["INTEGER", "ARRAY<STRING>", "DATE", "DECIMAL(3, 2)"]
+    assert row == [1, ["x", None], "2026-01-31", "1.50"]
+
+
+def test_a_query_goes_on(log, server, ksql):
+    """Rows come as they are sent, and end at LIMIT; each query has an id of its own."""
+    ksql(CLICKS)
+    sent: list[int] = []
+
+    def more(line):
+        if len(sent) < 2:
+            sent.append(inserted(server, "clicks", {"who": "ann", "page": "a", "n": len(sent)}).status_code)
+
+    body = {"sql": "SELECT who, count(*) AS c FROM clicks GROUP BY who EMIT CHANGES LIMIT 2", "properties": EARLIEST}
+    head, *rows = map(json.loads, lines_of(server, "/query-stream", body, stop=more))
+    assert head["columnNames"] == ["who", "c"] and head["queryId"] and rows == [["ann", 1], ["ann", 2]] and sent == [200, 200]
+
+
+def test_a_query_is_closed(server, ksql):
+    """By its id, after which its stream ends and says so; an id that there is not is an error."""
+    ksql(CLICKS)
+    inserted(server, "clicks", {"who": "ann"})
+    seen = []
+
+    def close(line):
+        seen.append(line)
+        if len(seen) == 2:
+            id = json.loads(seen[0].rstrip(",") + "]")[0]["header"]["queryId"]
+            assert server.post("/close-query", json={"queryId": id}).status_code == 200
+
+    lines = lines_of(
+        server, "/query", {"ksql": "SELECT who FROM clicks EMIT CHANGES;", "streamsProperties": EARLIEST}, stop=close
+    )
+    assert json.loads("\n".join(lines))[1:] == [{"row": {"columns": ["ann"]}}, {"finalMessage": "Query Completed"}]
+    said = server.post("/close-query", json={"queryId": "nobody"})
+    assert said.status_code == 400 and said.json()["error_code"] == 40_000
+
+
+def test_deletions_are_told_where_a_client_knows_them(server, ksql):
+    """In the second version of /query a row says that it is a tombstone; elsewhere it is left out."""
+    ksql(CLICKS)
+    text = "SELECT who, max(n) AS m FROM clicks GROUP BY who HAVING max(n) < 5 EMIT CHANGES LIMIT 2;"
+    inserted(server, "clicks", {"who": "ann", "n": 1})
+
+    def more(line):
+        if '"ann", 1' in line:
+            inserted(server, "clicks", {"who": "ann", "n": 7})
+
+    found = json.loads("\n".join(lines_of(server, "/query", {"ksql": text, "streamsProperties": EARLIEST}, V2, more)))
+    assert found[1:3] == [{"row": {"columns": ["ann", 1]}}, {"row": {"columns": ["ann", None], "tombstone": True}}]
+    assert found[3] == {"finalMessage": "Limit Reached"}
+
+
+def test_print_shows_records(server, ksql):
+    """PRINT is a query that goes on."""
+    ksql(CLICKS)
+    inserted(server, "clicks", {"who": "ann", "n": 1})
+    found = json.loads("\n".join(lines_of(server, "/query", {"ksql": "PRINT clicks FROM BEGINNING LIMIT 1;"})))
+    assert "ann" in str(found[1]["row"]["columns"])
+
+
+def test_who_leaves_ends_the_query(server, ksql):
+    """A stream whose reader goes away leaves no query behind, so its place is free for the next."""
+    ksql(CLICKS)
+    body = {"sql": "SELECT * FROM clicks EMIT CHANGES"}
+    ids = [json.loads(lines_of(server, "/query-stream", body, stop=lambda line: True)[0])["queryId"] for _ in range(3)]
+    for id in ids:
+        while server.post("/close-query", json={"queryId": id}).status_code == 200:
+            pass
+    assert len(set(ids)) == 3
+
+
+def test_rows_are_inserted(log, server, ksql):
+    """Each is acknowledged once all are durable; names of columns and of the stream have no case, and a column that is left out is null."""
+    ksql(CLICKS)
+    answer = inserted(server, "CLICKS", {"WHO": "ann", "Page": "a", "n": 1}, {"who": "bob", "ROWTIME": "2026-01-31T12:00:00Z"})
+    assert [json.loads(line) for line in answer.text.splitlines()] == [{"status": "ok", "seq": 0}, {"status": "ok", "seq": 1}]
+    rows = log.read("clicks").select(["who", "page", "n", "_timestamp"]).to_pylist()
+    assert [tuple(row.values())[:3] for row in rows] == [("ann", "a", 1), ("bob", None, None)]
+    assert rows[1]["_timestamp"].isoformat().startswith("2026-01-31T12:00")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (['{"target": "nothing"}', "{}"], "there is no stream or table 'nothing'"),
+        (['{"to": "clicks"}'], "names no target"),
+        (['{"target": "clicks"}', '{"who": "ann"}', '{"pag": "a"}'], "row 1: clicks has no column 'pag'"),
+        (['{"target": "clicks"}', '{"who": "ann"}', '{"n": "much"}'], "n"),
+        (['{"target": "clicks"}', '{"who": "ann"}', "[1]"], "row 1"),
+    ],
+)  # fmt: skip
+def test_rows_that_do_not_fit(log, server, ksql, lines, words):
+    """They are named, and nothing of the request is written."""
+    ksql(CLICKS)
+    answer = server.post("/inserts-stream", content="\n".join(lines), headers={"Content-Type": DELIMITED})
+    assert answer.status_code in (400, 422) and words in answer.json()["message"], answer.text
+    assert answer.json()["@type"] == "generic_error" and len(log.read("clicks")) == 0
+
+
+def test_what_the_server_is(server, ksql):
+    """Its version, its health, its queries, and what became of a statement."""
+    ksql(CLICKS + TOTALS)
+    assert server.get("/info").json()["KsqlServerInfo"]["serverStatus"] == "RUNNING"
+    assert server.get("/healthcheck").json()["isHealthy"]
+    (host,) = server.get("/clusterStatus").json()["clusterStatus"].values()
+    assert host["activeStandbyPerQuery"]["CTAS_TOTALS_1"]["activePartitions"] == [{"topic": "clicks", "partition": 0}]
+    assert server.get("/status/stream/`clicks`/create").json()["status"] == "SUCCESS"
+    assert server.get("/status/stream/other/create").status_code == 404
+
+
+def test_a_server_that_changes_nothing(log):
+    """It answers queries, and shows what there is; what would change something is refused, and done by nobody."""
+    log.create_topic("orders", "id bigint", partitions=1)
+    with serving(log) as client:
+        assert client.post("/query-stream", json={"sql": "SELECT * FROM orders"}).status_code == 200
+        assert client.post("/ksql", json={"ksql": "SHOW TOPICS;"}).status_code == 200
+        refused = [
+            client.post("/ksql", json={"ksql": text}) for text in (CLICKS, "SHOW STREAMS; DROP STREAM orders;", "TERMINATE ALL;")
+        ]
+        refused.append(client.post("/ksql", json={"ksql": "SET 'schema.registry.url' = 'http://127.0.0.1:1';"}))
+        refused.append(
+            client.post("/query", json={"ksql": "SELECT 1", "streamsProperties": {"schema.registry.url": "http://127.0.0.1:1"}})
+        )
+        refused.append(inserted(client, "orders", {"id": 1}))
+        for answer in refused:
+            said = answer.json()
+            assert (answer.status_code, said["error_code"], said["@type"]) == (403, 40_300, "generic_error"), said
+    assert len(log.read("orders")) == 0 and not log.catalog.sql.objects().sources
+
+
+@pytest.mark.parametrize(
+    "text", ["RUN SCRIPT '/etc/hostname';", "CREATE SOURCE CONNECTOR c WITH ('connector.class' = 'FileSource');"]
+)
+def test_what_a_server_does_not_execute(ksql, text):
+    """No statement lets who asks read its files or start programs, even where changes are allowed."""
+    assert "reads its files or starts programs" in ksql(text, status=403)["message"]
+
+
+def test_where_the_request_comes_from(log):
+    """A page of elsewhere gets nothing, as from any other path; nor does who has not the token."""
+    with serving(log) as client:
+        assert client.post("/query", json={"ksql": "SELECT 1"}, headers={"Origin": "http://elsewhere.test"}).status_code == 403
+        assert client.post("/ksql", content="{}", headers={"Content-Type": "text/plain"}).status_code == 415
+
+
+def test_limits_are_said(log):
+    """Rows of an answer and open streams are as many as the server allows."""
+    log.create_topic("orders", "id bigint", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("orders", [{"id": number} for number in range(4)])
+    with serving(log, limits=ServeLimits(rows=3, streams=1)) as client:
+        answer = client.post("/query", json={"ksql": "SELECT * FROM orders"})
+        assert (answer.status_code, answer.json()["error_code"]) == (413, 41_300) and "add LIMIT" in answer.json()["hint"]
+        body = {"sql": "SELECT * FROM orders EMIT CHANGES"}
+        with client.stream("POST", "/query-stream", json=body) as first:
+            next(first.iter_lines())
+            second = client.post("/query-stream", json=body)
+            assert (second.status_code, second.json()["error_code"]) == (429, 42_900)
+
+
+def test_the_end_of_the_server_ends_its_queries(log):
+    """Who reads a stream sees its end, and the server does not wait for it."""
+    log.create_topic("orders", "id bigint", partitions=1)
+    lines, begun = [], threading.Event()
+    with serving(log) as client:
+
+        def read():
+            url = f"{client.base_url}/query"
+            with httpx.stream("POST", url, json={"ksql": "SELECT * FROM orders EMIT CHANGES"}, timeout=60) as answer:
+                for line in answer.iter_lines():
+                    lines.append(line)
+                    begun.set()
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        assert begun.wait(60)
+    reader.join(60)
+    assert not reader.is_alive() and json.loads("\n".join(lines))[-1] == {"finalMessage": "Query Completed"}
