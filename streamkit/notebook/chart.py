@@ -36,7 +36,7 @@ STEPS_MS = (
 
 @dataclass(frozen=True)
 class ChartTick:
-    """A value that an axis names, and where it stands."""
+    """A value on an axis, and its place."""
 
     place: float
     text: str
@@ -53,7 +53,7 @@ class ChartLine:
 
 @dataclass(frozen=True)
 class ChartDrawing:
-    """A chart with the places of all that it has; `note` says what it leaves out."""
+    """A chart with the places of all its parts; `note` says what it leaves out."""
 
     title: str
     width: int

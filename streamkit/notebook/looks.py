@@ -45,7 +45,7 @@ class Looks:
 
     @property
     def is_alive(self) -> bool:
-        """Whether looks still come."""
+        """Whether there will be further looks."""
         return os.getpid() == self._process and self._thread.is_alive() and not self._is_stopped.is_set()
 
     def stop(self) -> None:

@@ -10,7 +10,7 @@ WATCHES_MAX = 20
 
 
 class Closable(Protocol):
-    """What can be ended."""
+    """Something that can be closed."""
 
     def close(self) -> None:
         """End it."""
@@ -35,7 +35,7 @@ def keep_open(watch: Closable, execution: Execution) -> None:
     """
     Note that a watch has begun in a run of a cell.
 
-    Those that earlier runs of the cell have begun end, since nobody sees them any more, and so does the oldest where there are too many.
+    Watches that earlier runs of the cell have begun are closed, since nobody sees them any more; so is the oldest one if there are too many.
     """
     overtaken = [one for earlier, one in _open if execution.follows(earlier)]
     _open.append((execution, watch))

@@ -17,8 +17,8 @@ from streamkit.engine.runs.application_run import Run
 from streamkit.engine.runs.step_figures import StepFigures, step_figures
 from streamkit.html_table import html_table
 from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.input_lag import input_partitions
 from streamkit.log.log import Log
-from streamkit.log.statistics import lag_of
 from streamkit.notebook.watch import Watch
 from streamkit.plan.graph.graph import Box, BoxText
 from streamkit.plan.graph.layout import drawing_of
@@ -37,7 +37,7 @@ STEP_TITLES = ("step", "rows in", "rows out", "busy", "left out")
 
 @final
 class RunWatch(Watch):
-    """A run in a notebook; it ends with the run, and then has the totals of the application."""
+    """A run, shown in a notebook; it ends with the run, and then shows the totals of the application."""
 
     VIEW = "run"
 
@@ -89,7 +89,6 @@ class RunWatch(Watch):
     def _facts(self, log: Log, state: ApplicationState) -> list[list[str]]:
         """Names and texts of what there is to say, without what is nothing."""
         metrics, run = state.metrics, self._run
-        topics = {topic.id: topic for topic in log.catalog.topics.every()}
         counts = {name: sum(metrics.get(name, {}).values()) for name in ("late", "null_key", "error")}
         utc = None if state.stream_time_ms is None else f"{np.datetime64(state.stream_time_ms, 'ms')}Z"
         restoring = restoring_now(log.storage.root, state.name)
@@ -97,7 +96,7 @@ class RunWatch(Watch):
             "state": run._situation(),
             "epoch": f"{state.epoch:,}",
             "records": f"{int(metrics.get('records', 0)) - (run._records_before or 0):,}",
-            "records that wait": f"{sum(lag_of(log, state, topics).values()):,}",
+            "records that wait": f"{sum(one.lag for one in input_partitions(log, state)):,}",
             "stream time": utc,
             "tasks": str(state.tasks),
             "late": f"{counts['late']:,}",

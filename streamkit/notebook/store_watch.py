@@ -24,7 +24,7 @@ _ORDER = re.compile(r"^\s*(`[^`]+`|\S+?)(?:\s+(asc|desc))?\s*$", re.IGNORECASE)
 
 @final
 class StoreWatch(Watch):
-    """The first rows of a store in a notebook; it goes on until it is closed, also over restarts of the application."""
+    """The first rows of a store, shown in a notebook; it continues until it is closed, even if the application restarts."""
 
     VIEW = "rows"
 

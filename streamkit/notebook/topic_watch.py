@@ -32,7 +32,7 @@ CHART_ROWS = 5_000  # of which a chart is drawn
 
 @final
 class TopicWatch(Watch):
-    """The newest rows of a topic in a notebook, newest first; it goes on until it is closed, or the topic is deleted."""
+    """The newest rows of a topic, shown in a notebook, newest first; it continues until it is closed, or the topic is deleted."""
 
     VIEW = "rows"
 
@@ -66,8 +66,10 @@ class TopicWatch(Watch):
             self._begun_s, fresh = time.monotonic(), 0
         else:
             fresh = min(came.num_rows, self._rows)
-            self._seen += came.num_rows
-            self._left_out += sum(one.end - one.start for one in page.skipped)
+            skipped = sum(one.end - one.start for one in page.skipped)
+            # Those that no look had room for have come, too; which of them a condition chooses, nobody has looked at.
+            self._seen += came.num_rows + (skipped if self._wanted.condition is None else 0)
+            self._left_out += skipped
         kept = pa.concat_tables([self._kept, came])
         most = self._rows if self._chart is None else CHART_ROWS
         self._kept = pa.Table.from_batches([one_batch(kept.slice(max(0, kept.num_rows - most)))])
@@ -87,7 +89,8 @@ class TopicWatch(Watch):
 
     def _facts(self) -> list[list[str]]:
         seconds = 0.0 if self._begun_s is None else time.monotonic() - self._begun_s
-        facts = [["rows since it is watched", f"{self._seen:,}"]]
+        of_what = "rows" if self._wanted.condition is None else "rows that match"
+        facts = [[f"{of_what} since it is watched", f"{self._seen:,}"]]
         facts += [["rows a second", f"{self._seen / seconds:,.1f}"]] if seconds >= 1 else []
         return [*facts, *([["came too fast to be shown", f"{self._left_out:,}"]] if self._left_out else [])]
 

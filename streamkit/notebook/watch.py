@@ -25,11 +25,11 @@ ATTEMPTS = 30  # looks without an answer of the catalog, after which a watch end
 
 class Watch(ABC):
     """
-    Something that a notebook shows and keeps up.
+    Something that a notebook shows and keeps up to date.
 
-    As the last line of a cell it is a widget, if the extra `notebook` is installed, and else HTML that is put in its own place. In the end
-    both become HTML of the last look, because a saved notebook that is opened again has no widgets. Until it is shown, and outside of
-    notebooks, it does nothing: its text and its HTML are then of the moment. `close()` ends the looks.
+    As the last line of a cell it is a widget if the extra `notebook` is installed, and else HTML that replaces itself. In the end both
+    become HTML of the last look, because a saved notebook that is opened again has no widgets. Until it is shown, and outside of
+    notebooks, it does nothing: its text and its HTML then show the present state. `close()` ends the updates.
     """
 
     VIEW = ""
@@ -74,11 +74,11 @@ class Watch(ABC):
 
     @property
     def is_live(self) -> bool:
-        """Whether looks still come."""
+        """Whether it is still updated."""
         return self._looks is not None and self._looks.is_alive
 
     def close(self) -> None:
-        """End the looks; what is shown stays, as HTML."""
+        """End the updates; the last state stays, as HTML."""
         was_live = self.is_live
         if self._looks is not None:
             self._looks.stop()

@@ -34,7 +34,7 @@ def write_functions(program: Program, root: str, checkpoint: str) -> str:
         data = cloudpickle.dumps(functions)
     except Exception as error:
         raise TopologyError(
-            f"the functions {', '.join(one.name for one in functions.values())} cannot travel to the processes of the query: {error}; "
+            f"the functions {', '.join(one.name for one in functions.values())} cannot be sent to the processes of the query: {error}; "
             "expected functions that capture no connection, lock or open file"
         ) from error
     path = functions_path(checkpoint, hashlib.sha256(data).hexdigest())

@@ -138,7 +138,9 @@ class Epochs:
         except FencedError:
             raise
         except Exception as error:  # noqa: BLE001  (Spark's tasks find it again, and say it)
-            _logger.warning("epoch %s goes to Spark's tasks, since it failed in the driver's process: %s", end.epoch, error)
+            _logger.warning(
+                "epoch %s runs again in Spark's tasks, because it failed in the driver's process: %s", end.epoch, error
+            )
             self._local_since = time.monotonic() + RETRY_SECONDS
             self.close()  # once the tasks beside the one that failed have ended
             return False

@@ -83,7 +83,7 @@ def _start_jvm(spark_log: Path) -> None:
         except PySparkRuntimeError as error:
             said = spark_log.read_text(errors="replace").strip().splitlines()
             raise SetupError(
-                f"Spark's JVM did not start: {said[-1] if said else error}; all it said is in {spark_log}"
+                f"Spark's JVM did not start: {said[-1] if said else error}; all its output is in {spark_log}"
             ) from error
     SparkContext._ensure_initialized(gateway=gateway)
 

@@ -20,6 +20,7 @@ from streamkit.engine.runs.application_run import Run
 from streamkit.engine.runs.compile import compile_with_settings
 from streamkit.engine.runs.moves import moves
 from streamkit.engine.runs.options import Options
+from streamkit.engine.runs.planner import Planner
 from streamkit.engine.runs.start import records_within
 from streamkit.errors import ConfigError, EpochFailedError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
@@ -118,11 +119,24 @@ class SparkRun(Run):
         try:
             self._query.awaitTermination()
         except (Py4JError, OSError) as error:
-            raise EpochFailedError("Spark's JVM has gone; what was committed stands: run again to go on from there") from error
+            raise EpochFailedError(
+                "Spark's JVM has ended; everything that was committed is safe: run again to continue from there"
+            ) from error
         return True
 
     def _start(self) -> StreamingQuery:
-        options, planner = self._options, self._begin()
+        planner = self._begin()
+        upkeep = Upkeep(self.log, planner.application.id, planner.application.generation)  # who stands by hears of it at once
+        try:
+            query = self._query_of(planner)
+        except BaseException:
+            upkeep.close()
+            raise
+        self._upkeep = upkeep
+        return query
+
+    def _query_of(self, planner: Planner) -> StreamingQuery:
+        options = self._options
         for root in {self.log.root, self.log.local_root}:
             remove_dead_checkpoints(root, planner.application)
         placement = placement_on(self.session, planner.program.stages, planner.application.tasks)
@@ -150,7 +164,6 @@ class SparkRun(Run):
         self._has_ended = told_when_ended(query)
         if placement is not None:
             placement.follow(self._has_ended)
-        self._upkeep = Upkeep(self.log, planner.application.id, planner.application.generation)
         return query
 
     def _clean_up(self) -> None:
@@ -204,7 +217,7 @@ def check_shareable(log: Log) -> None:
         raise ConfigError(f"{NOT_IN_MEMORY}: Spark's tasks are other processes")
     if log.has_password:
         raise ConfigError(
-            "the password in the URL of the catalog cannot travel to the processes of the query, whose plans are shown and logged: "
+            "the password in the URL of the catalog cannot be sent to the processes of the query, whose plans are shown and logged: "
             "leave it out, and put it into ~/.pgpass, or into PGPASSWORD before Spark starts"
         )
 

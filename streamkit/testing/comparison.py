@@ -19,8 +19,8 @@ def topic_difference(topic: str, expected: Log, found: Log, *, newest_only: bool
     """
     The first difference between the records of a topic in two logs, in words; None if there is none.
 
-    The records of each key must be the same, in the same order; those without a key in any order. With `newest_only` the
-    newest record of each key must be the same, and the others are not looked at.
+    The records of each key must be the same, in the same order; records without a key may be in any order. With `newest_only` the
+    newest record of each key must be the same, and the other records are not compared.
     """
     key = expected.topic(topic).key
     sides = [_by_key(_records(log, topic), key, newest_only) for log in (expected, found)]

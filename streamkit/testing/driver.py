@@ -33,11 +33,13 @@ from streamkit.log.topic.formats import declare_format, register_schema
 from streamkit.log.topic.settings import RETENTION_MS, TIMESTAMP_AFTER_MAX_MS, UNLIMITED
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
+from streamkit.plan.added_topics import created
 from streamkit.plan.duration import duration_ms
 from streamkit.plan.inputs import sources_of
 from streamkit.state.view import StoreView, open_views
 from streamkit.testing.comparison import hashable, store_difference, topic_difference
 from streamkit.testing.epoch_tracer import EpochTracer
+from streamkit.testing.placed_rows import placed_rows
 from streamkit.testing.script import Drained, Piped, ProcessedAll, Restarted, Script
 from streamkit.testing.stepped_run import SteppedRun
 from streamkit.testing.traced_epoch import TracedEpoch
@@ -71,32 +73,32 @@ class TopologyTestDriver:
             assert driver.read("counts", "origin", "flights") == [{"origin": "JFK", "flights": 1}]
             assert driver.store("flights_per_origin").get("JFK")["flights"] == 1
 
-    It is the engine itself: planner, readers, exchange, kernels, transactions. Only the places are others: the catalog, the files
-    of the log and the stores are in memory, and the clock stands still until it is moved.
+    It is the engine itself: planner, readers, exchange, kernels, transactions. But the catalog, the files of the log and the stores
+    are in memory, and the clock shows the same time until you move it.
 
     Args:
         topology: what to test.
-        topics: what the inputs hold that have no `schema=`: SQL text or a schema, or a dict of the arguments of
+        topics: the columns of inputs that have no `schema=`: SQL text or a schema, or a dict of the arguments of
             `log.create_topic`, such as `{"schema": "origin string, delay int", "key": "origin", "partitions": 4}`.
-        log: a log whose declarations of topics are taken instead; its rows are not.
+        log: a log whose declarations of topics are used instead; its rows are not used.
         tasks: how many tasks each kernel has.
-        partitions: of input topics that do not say.
-        batching: which records an epoch takes.
-            "each": those of one call of `pipe`. "one": a single one. "all": nothing runs until something is looked at, and
-            then all that waits is one epoch. A number, or a `random.Random`: epochs are cut at random, and begin at random.
+        partitions: how many partitions input topics have whose declaration does not say.
+        batching: which records an epoch reads.
+            "each": the records of one call of `pipe`. "one": a single record. "all": nothing runs until you look at something, and
+            then all waiting records are one epoch. A number, or a `random.Random`: epochs are cut at random, and begin at random.
         max_records_per_epoch: a bound for each epoch, as in `streamkit.run`.
         start_time: what the clock shows at the beginning; 2020-01-01 unless given.
         analyzer: what types the expressions; see `streamkit.compile`.
-        traced_epochs: of so many of the last epochs `traced` says what they did; an assertion that fails in the `with` block shows them.
-        keeps_columns: rows keep the columns that nobody reads further down, so that a trace shows them.
+        traced_epochs: for how many of the last epochs `traced` says what they did; an assertion that fails in the `with` block shows them.
+        keeps_columns: rows keep columns that no later step reads, so that a trace shows them.
 
     Final states, and what `emit("every")` and `emit("final")` give, do not depend on tasks or batching, as long as rows are piped
-    in the order of their times, or there is one topic of one partition. Rows that are piped later, with a time before others that
-    were processed already, come late, as they would on Spark. What `emit("latest")` gives is the newest result of each key in each
-    epoch, so the records in between depend on the batching; the newest one of each key does not.
+    in the order of their times, or there is one topic of one partition. Rows that are piped later, with a time before rows that
+    were processed already, are late, as they would be on Spark. `emit("latest")` gives the newest result of each key in each epoch, so
+    the results in between depend on the batching; the newest result of each key does not.
 
     Functions of users (`F.udf`, `map_values` …) are called twice on the same values: EvaluationError if they give two results, because
-    an epoch that is repeated after a crash must give what it gave. What only looks (`peek`, `foreach`) is called once.
+    an epoch that is repeated after a crash must give the same results again. Functions of `peek` and `foreach` are called once.
 
     Raises what `streamkit.compile` raises, and ConfigError for options out of range.
     """
@@ -160,7 +162,7 @@ class TopologyTestDriver:
         """
         What each of the last epochs did, oldest first: records, rows of steps, changes of stores, results, what was left out and why.
 
-        With `batching="one"` an epoch is a record. The driver keeps `traced_epochs` of them. What waits is not processed for this.
+        With `batching="one"` an epoch is a record. The driver keeps `traced_epochs` of them. Records that wait are not processed for this.
         """
         return list(self._tracer.epochs)
 
@@ -170,7 +172,7 @@ class TopologyTestDriver:
 
     @property
     def log(self) -> Log:
-        """The log in memory, with all that was committed; what waits under `batching` is processed first."""
+        """The log in memory, with everything that was committed; records that wait by `batching` are processed first."""
         self._process_all()
         return self._log
 
@@ -184,40 +186,51 @@ class TopologyTestDriver:
 
         `rows` is a dict, a list or generator of them, an Arrow table or batch, or a DataFrame of pandas or polars. A row may have `_timestamp`, `_deleted` and
         `_headers` beside its columns. `timestamp` is the time of rows without one: milliseconds since 1970, a datetime or ISO
-        8601 text, UTC unless it has a zone; else they have the time of the clock. `headers` are those of every row. SchemaError
-        for rows that do not fit, of which none is taken.
+        8601 text, UTC unless it has a zone; else they have the time of the clock. `headers` are the headers of every row.
+        SchemaError for rows that do not fit; then none is appended.
+
+        Rows from `log.read` have `_partition` and `_offset`, and keep both and their `_timestamp`.
         """
         sent = _with_headers(rows, headers)
         time_ms = None if timestamp is None else _moment_ms(timestamp)
-        if isinstance(sent, list) and len(sent) == 1 and isinstance(sent[0], dict):
+        if placed := placed_rows(sent):
+            for one in placed:
+                receipt = one.send(self._log, self._producer, topic, time_ms)
+                self._keep(Piped(topic, one.rows, time_ms, self._clock.now_ms(), receipt, placed=one))
+            self._process_some()
+        elif isinstance(sent, list) and len(sent) == 1 and isinstance(sent[0], dict):
             self._send(topic, sent, time_ms, self._producer.send(topic, sent[0], timestamp_ms=time_ms))
         elif len(sent):
             self._send(topic, sent, time_ms, self._producer.send_batch(topic, sent, timestamp_ms=time_ms))
 
     def delete(self, topic: str, key: Mapping[str, Any], *, timestamp: Moment | None = None) -> None:
-        """Append the tombstone of a key, given as key columns and values; the row of a table goes with it."""
+        """Append the tombstone of a key, given as key columns and values; it deletes the row of a table."""
         time_ms = None if timestamp is None else _moment_ms(timestamp)
         receipt = self._producer.delete(topic, key, timestamp_ms=time_ms)
         self._send(topic, dict(key), time_ms, receipt, is_deletion=True)
 
     def _send(self, topic: str, rows: Any, time_ms: int | None, receipt: Receipt, *, is_deletion: bool = False) -> None:
         self._producer.flush()
-        self._script.actions.append(Piped(topic, rows, time_ms, self._clock.now_ms(), receipt, is_deletion))
-        self._waiting += 1 if is_deletion else len(rows)
+        self._keep(Piped(topic, rows, time_ms, self._clock.now_ms(), receipt, is_deletion))
         self._process_some()
+
+    def _keep(self, piped: Piped) -> None:
+        """Note rows that were sent, and that they wait."""
+        self._script.actions.append(piped)
+        self._waiting += 1 if piped.is_deletion else len(piped.rows)
 
     # Time
 
     @property
     def now(self) -> dt.datetime:
-        """What the clock shows."""
+        """The time that the clock shows."""
         return dt.datetime.fromtimestamp(self._clock.now_ms() / 1000, dt.timezone.utc)
 
     def advance_wall_clock(self, length: str | dt.timedelta | None = None, **parts: float) -> None:
         """
         Move the clock on by "5 minutes", a timedelta, or `minutes=5`, and run the ticks that operators asked for.
 
-        Stream time, by which windows close, does not move: records move that. Windows with `close_after_idle` close by the clock too.
+        Stream time, by which windows close, does not move: only records move it. Windows with `close_after_idle` also close by the clock.
         """
         self._process_all()
         self._clock.advance(duration_ms(dt.timedelta(**parts) if length is None else length, "advance of the clock"))
@@ -226,7 +239,7 @@ class TopologyTestDriver:
         self._script.actions.append(ProcessedAll())
 
     def drain(self) -> None:
-        """Process what waits, and close all windows, as at the end of a run with `drain=True`."""
+        """Process all records that wait, and close all windows, as at the end of a run with `drain=True`."""
         self._process_all()
         with called_twice():
             self._run.drain()
@@ -238,7 +251,7 @@ class TopologyTestDriver:
         """
         The rows appended to a topic since the last call, by partition and offset.
 
-        With `columns` they have these alone, `_headers` too if it is named; without, all columns of the topic, then `_timestamp`,
+        With `columns` the rows have only these, `_headers` too if it is named; without it, all columns of the topic, then `_timestamp`,
         `_partition`, `_offset` and `_deleted`.
         """
         before, end = self._unread(topic)
@@ -247,7 +260,7 @@ class TopologyTestDriver:
         return _dicts(self._log, topic, self._rows(topic, before, end, columns), columns)
 
     def read_arrow(self, topic: str, *columns: str) -> pa.Table:
-        """As `read`, as a table."""
+        """As `read`, but as an Arrow table."""
         found = self._rows(topic, *self._unread(topic), columns)
         return found.select(list(columns)) if columns else found
 
@@ -262,7 +275,7 @@ class TopologyTestDriver:
         return _with_deleted(self._log.read(topic, _stored(columns), start=before, end=end))
 
     def read_all(self, topic: str, *columns: str) -> list[dict[str, Any]]:
-        """All rows of a topic, whatever was read before; otherwise as `read`."""
+        """All rows of a topic, even if they were read before; otherwise as `read`."""
         self._process_all()
         return _dicts(self._log, topic, _with_deleted(self._log.read(topic, _stored(columns))), columns)
 
@@ -270,7 +283,7 @@ class TopologyTestDriver:
         """
         The newest row of each key of a topic that is not deleted, by its key: a value, or a tuple if there are several columns.
 
-        A key that is NaN stands under `math.nan`.
+        A key that is NaN is found under `math.nan`.
         """
         key = self._log.topic(topic).key
         if not key:
@@ -284,12 +297,12 @@ class TopologyTestDriver:
         return found
 
     def store(self, name: str) -> StoreView:
-        """A view of a store, with `get`, `range`, `to_arrow` and others; StoreNotFoundError lists those there are."""
+        """A view of a store, with `get`, `range`, `to_arrow` and others; StoreNotFoundError lists the existing stores."""
         self._process_all()
         return self._log.store(self.topology.name, name)
 
     def metrics(self) -> Counter[str]:
-        """What was counted since the beginning, over all operators: `records`, `written`, `late`, `null_key` …; 0 for any other."""
+        """The counts since the beginning, over all operators: `records`, `written`, `late`, `null_key` …; 0 for any other name."""
         self._process_all()
         counted: Counter[str] = Counter()
         for name, value in self._log.catalog.applications.get(self.topology.name).metrics.items():
@@ -307,15 +320,15 @@ class TopologyTestDriver:
 
     @property
     def is_running(self) -> bool:
-        """Whether the application runs: it does until `crash`, and again from `restore` on."""
+        """Whether the application runs: it runs until `crash`, and again after `restore`."""
         return self._run.is_alive
 
     def crash(self, at: str | None = None) -> None:
         """
         Let the application die now, or when it reaches the fail point `at` (see `streamkit.failpoints`).
 
-        What it had not committed is lost, and so are its stores. Rows can be piped and outputs read meanwhile; nothing is
-        processed until `restore`.
+        It loses what it had not committed, and its stores. Until `restore` you can pipe rows and read outputs, but nothing is
+        processed.
         """
         if at is None:
             self._run.die()
@@ -324,7 +337,7 @@ class TopologyTestDriver:
             self._run.die_at(at)
 
     def restore(self, tasks: int | None = None) -> None:
-        """Start the application again, from what is committed; with another number of tasks, if given."""
+        """Start the application again, from what it has committed; with another number of tasks, if given."""
         self._run.die()
         self._tasks = self._tasks if tasks is None else tasks
         self._begin()
@@ -332,9 +345,9 @@ class TopologyTestDriver:
 
     def restart(self, tasks: int | None = None) -> None:
         """
-        Process what waits, then stop and start the application, with another number of tasks, if given.
+        Process all records that wait, then stop and start the application, with another number of tasks, if given.
 
-        Its stores are restored from the changelogs. One without a log is lost, as with its folder, if its changes are not kept any more.
+        Its stores are restored from the changelogs. A store without a log is lost if its changes are not kept any more, as it is if its folder is lost.
         """
         self._process_all()
         self.restore(tasks)
@@ -351,9 +364,9 @@ class TopologyTestDriver:
 
     def step(self, records: int = 1) -> bool:
         """
-        Process the next record alone, of those that wait under `batching="all"`, or so many; returns whether there was one.
+        Process only the next of the records that wait by `batching="all"`, or that many; returns whether there was one.
 
-        The next one is that of the canonical order, whatever topic it is of. What follows by the clock alone counts as one, too.
+        The next record is the first in the canonical order over all topics. Work that only the clock causes counts as a record, too.
         """
         self._check_running()
         before = self.epoch
@@ -401,9 +414,9 @@ class TopologyTestDriver:
 
     def run_on_spark(self, session: SparkSession | None = None) -> None:
         """
-        Do all that was done to this driver again on Spark, with a log on disk, and compare every output topic and store.
+        Repeat on Spark everything that was done with this driver, with a log on disk, and compare every output topic and store.
 
-        AssertionError tells the first difference. Of topics with newest results (`emit("latest")`) the newest row of each key is
+        AssertionError shows the first difference. Of topics with newest results (`emit("latest")`) the newest row of each key is
         compared. Sums of doubles may differ in their last bits. Crashes are not repeated. It takes seconds: Spark runs as few
         epochs as the order of the rows allows, and is started if `session` is None and none is active.
         """
@@ -465,7 +478,9 @@ def _told(epochs: Sequence[TracedEpoch]) -> str:
 
 def _declared(topology: Topology, topics: Mapping[str, DeclaredTopic], log: Log | None, partitions: int) -> list[Topic]:
     """The topics that a driver makes: those given, else those of the log, else those that the sources describe."""
-    declared = {name: _given(name, given, partitions) for name, given in topics.items()}
+    there = () if log is None else log.topics()
+    declared = {topic.name: created(topic, partitions) for topic in topology.added_topics if topic.name not in there}
+    declared |= {name: _given(name, given, partitions) for name, given in topics.items()}
     for source in sources_of(topology.roots):
         if source.topic in declared:
             continue
@@ -481,8 +496,7 @@ def _declared(topology: Topology, topics: Mapping[str, DeclaredTopic], log: Log 
             )
         else:
             declared[source.topic] = declare_topic(source.topic, source.schema, source.key, None, partitions)
-    existing = [] if log is None else log.topics()
-    outputs = [log.topic(sink.topic) for sink in topology.outputs if log is not None and sink.topic in existing]
+    outputs = [log.topic(sink.topic) for sink in topology.outputs if log is not None and sink.topic in there]
     return [*declared.values(), *(topic for topic in outputs if topic.name not in declared)]
 
 

@@ -9,6 +9,7 @@ from typing import Any, final
 
 import pyarrow as pa
 
+from streamkit.engine.epoch.epoch import EpochPlan
 from streamkit.engine.stage.work import observed_by
 from streamkit.log.log import Log
 from streamkit.plan.program import Program
@@ -24,6 +25,16 @@ class EpochTracer:
         self._program = program
         self._under_way: TracedEpoch | None = None
         self.epochs: deque[TracedEpoch] = deque(maxlen=epochs_max)
+
+    def begins(self, plan: EpochPlan, stage: int, part: int) -> None:
+        """Keep what the epoch takes; and forget what a task has made, if it begins again."""
+        if self._under_way is not None:
+            self._under_way.begin(plan.end.positions, stage, part)
+
+    def failed(self, operator_id: str) -> None:
+        """Keep which operator failed."""
+        if self._under_way is not None:
+            self._under_way.failed = operator_id
 
     def made(self, name: str, rows: pa.RecordBatch) -> None:
         """Keep rows that an operator has made."""
@@ -49,8 +60,10 @@ class EpochTracer:
         finally:
             self._under_way = None
             traced.before, traced.outputs_before = positions, ends
-            after, traced.after, later, traced.outputs_after = self._standing()
-            traced.counts = difference(totals, later)
+            after, reached, later, traced.outputs_after = self._standing()
+            is_lost = traced.error is not None and after == epoch
+            traced.after = traced.planned if is_lost else reached
+            traced.counts = traced.work_done() if is_lost else difference(totals, later)
             traced.stream_time_ms = self._log.catalog.applications.get(self._program.application).stream_time_ms
             if after != epoch or traced.error is not None:
                 self.epochs.append(traced)

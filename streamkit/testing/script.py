@@ -11,6 +11,7 @@ from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
 from streamkit.log.produce.receipt import Receipt
 from streamkit.log.topic.topic import Topic
+from streamkit.testing.placed_rows import PlacedRows
 
 ProcessWaiting: TypeAlias = Callable[[int, bool], None]  # so many tasks, and whether to drain
 
@@ -25,10 +26,13 @@ class Piped:
     now_ms: int
     receipt: Receipt
     is_deletion: bool = False
+    placed: PlacedRows | None = None
 
-    def send(self, producer: Producer) -> None:
+    def send(self, log: Log, producer: Producer) -> None:
         """Send them."""
-        if self.is_deletion:
+        if self.placed is not None:
+            self.placed.send(log, producer, self.topic, self.timestamp_ms)
+        elif self.is_deletion:
             producer.delete(self.topic, self.rows, timestamp_ms=self.timestamp_ms)
         else:
             producer.send_batch(self.topic, self.rows, timestamp_ms=self.timestamp_ms)
@@ -78,7 +82,7 @@ class Script:
                     case Piped():
                         playing.meet(*time_bounds(action))
                         clock.time_ms = action.now_ms
-                        action.send(producer)
+                        action.send(log, producer)
                         producer.flush()
                     case ProcessedAll():
                         playing.is_barrier = True

@@ -29,11 +29,11 @@ RECORDS_MAX = 200
 @dataclass(frozen=True)
 class Trace:
     """
-    The epochs of a topology, most of which took one record; made by `streamkit.trace`.
+    The epochs of a topology, most of them with one record; made by `streamkit.trace`.
 
     `epochs` are plain values, one dict each: `records`, `steps`, `stores` (rows before and after), `written`, `left_out` (by step and
-    reason), `stream_time`, and the `error` that ended it. `text()` says the same in words, `to_html(path)` as a page with a slider. In a notebook
-    a trace shows itself. `is_cut`: there were more records than were asked for.
+    reason), `stream_time`, the `error` that ended it, and the `failed_step`. `text()` says the same in words, `to_html(path)` shows it as a page
+    with a slider. A notebook shows a trace in place. `is_cut`: there were more records than were asked for.
     """
 
     application: str
@@ -57,7 +57,7 @@ class Trace:
         return json.dumps(self.epochs)
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """The trace as a page that needs nothing else; written to a file if a path is given, and returned."""
+        """The trace as an HTML page that needs no other file; returned, and written to a file if a path is given."""
         text = page(self.application, self.picture, self.epochs, is_cut=self.is_cut)
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
@@ -81,20 +81,22 @@ def trace(
     analyzer: Analyzer | None = None,
 ) -> Trace:
     """
-    Let records go through a topology one at a time, and say what each did.
+    Run records through a topology one at a time, and record what each one did.
 
     Args:
-        topology: the topology; nothing of it is run elsewhere.
-        rows: by topic, what `pipe` of the test driver takes: dicts, tables or DataFrames, with `_timestamp` and `_deleted` if wanted. The
-            records are taken as an application takes what waits: by their times. Or pairs of topic and row, which are taken in their order.
-        before: rows that are processed before all others, and not traced: those of tables that records are joined with.
-        topics: what the inputs hold that have no `schema=`, as for `TopologyTestDriver`.
-        log: a log whose declarations of topics are taken instead; its rows are not.
+        topology: the topology; it runs only in this process.
+        rows: by topic, rows as `pipe` of the test driver accepts them: dicts, tables or DataFrames, with `_timestamp` and `_deleted` if
+            wanted, and with the places that `log.read` returns (`_partition`, `_offset`). The records are read by their times, as an
+            application reads records that wait. Or pairs of topic and row, which are read in their order.
+        before: rows that are processed before all others, and not traced, such as the rows of tables with which records are joined.
+        topics: the columns of inputs that have no `schema=`, as for `TopologyTestDriver`.
+        log: a log whose declarations of topics are used instead; its rows are not used.
         max_records: how many epochs are traced at most.
         drain: close all windows at the end, as an epoch of its own.
         analyzer: what types the expressions; see `streamkit.compile`.
 
-    An error of a step ends the trace: its last epoch says which. ConfigError for options out of range, and what `streamkit.compile` raises.
+    An error in a step ends the trace, and the last epoch shows the step and the error. ConfigError for options out of
+    range, and what `streamkit.compile` raises.
     """
     if max_records < 1:
         raise ConfigError(f"max_records={max_records!r}; expected 1 or more")

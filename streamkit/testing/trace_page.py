@@ -10,7 +10,7 @@ from typing import Any
 _STYLE = """
 :root { color-scheme: light; }
 body { margin: 0; font: 14px/1.45 system-ui, sans-serif; color: #112; background: #fff; }
-main { display: grid; grid-template-columns: minmax(280px, 40%) 1fr; gap: 24px; padding: 16px 20px; align-items: start; }
+main { display: grid; grid-template-columns: minmax(280px, 40%) minmax(0, 1fr); gap: 24px; padding: 16px 20px; align-items: start; }
 header { padding: 14px 20px; border-bottom: 1px solid #cbd5e1; position: sticky; top: 0; background: #fff; z-index: 1; }
 h1 { font-size: 18px; margin: 0 0 8px; }
 h2 { font-size: 14px; margin: 18px 0 4px; }
@@ -22,14 +22,17 @@ button { font: inherit; padding: 2px 10px; }
 .step { border-left: 3px solid #cbd5e1; padding: 2px 0 2px 10px; margin: 6px 0; }
 .step.worked { border-color: #1d6fb8; }
 .step.empty { border-color: #b45309; }
+.step.failed { border-color: #991b1b; background: #fef2f2; }
+#picture .failed :is(rect, path, polygon, ellipse) { stroke: #991b1b; stroke-width: 3; }
 .name { font-weight: 600; }
 .quiet { color: #475569; }
 .reason { color: #9a3412; font-weight: 600; }
 .error { color: #991b1b; font-weight: 600; white-space: pre-wrap; }
 .scroll { overflow-x: auto; max-width: 100%; }
 table { border-collapse: collapse; font: 12px/1.4 ui-monospace, monospace; margin: 3px 0; }
-th, td { text-align: left; padding: 1px 10px 1px 0; border-bottom: 1px solid #e2e8f0; vertical-align: top; max-width: 420px;
-         overflow-wrap: anywhere; }
+table { width: max-content; }
+th, td { text-align: left; padding: 1px 10px 1px 0; border-bottom: 1px solid #e2e8f0; vertical-align: top; }
+td div { max-width: 420px; max-height: 9.8em; overflow: auto; overflow-wrap: anywhere; }
 tr.before td { background: #fee2e2; text-decoration: line-through; }
 tr.after td { background: #dcfce7; }
 """
@@ -45,14 +48,23 @@ const make = (tag, text, kind) => {
   return made;
 };
 const shown = value => value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value);
-const columns = rows => [...new Set(rows.flatMap(row => Object.keys(row)))];
+const reasons = ['operator', 'error', 'message'];  // of a dead letter: why it is one is read first
+const columns = rows => {
+  const names = [...new Set(rows.flatMap(row => Object.keys(row)))];
+  return names.includes('is_whole') ? [...reasons, ...names.filter(name => !reasons.includes(name))] : names;
+};
+function cell(text) {
+  const made = make('td');
+  made.append(make('div', text));
+  return made;
+}
 function table(rows, kinds = []) {
   const names = columns(rows), made = make('table'), head = make('tr');
   names.forEach(name => head.append(make('th', name)));
   made.append(head);
   rows.forEach((row, at) => {
     const line = make('tr', undefined, kinds[at]);
-    names.forEach(name => line.append(make('td', shown(row[name] ?? null))));
+    names.forEach(name => line.append(cell(shown(row[name] ?? null))));
     made.append(line);
   });
   const scroll = make('div', undefined, 'scroll');
@@ -64,15 +76,18 @@ function show(at) {
   $('slider').value = at;
   $('place').textContent = `${at + 1} of ${epochs.length}`;
   $('stream-time').textContent = epoch.stream_time ? `stream time ${epoch.stream_time}` : '';
-  parts.push(make('h2', epoch.records.length ? 'Taken' : 'No record: what time has brought'));
+  const without = epoch.error ? 'No record is known' : 'No record: what time has brought';
+  parts.push(make('h2', epoch.records.length ? 'Taken' : without));
   epoch.records.forEach(({topic, row}) => parts.push(make('div', topic, 'name'), table([row])));
   parts.push(make('h2', 'Steps'));
   for (const {step, rows_in, rows_out} of epoch.figures) {
     const left = Object.entries(epoch.left_out[step] ?? {}), rows = epoch.steps[step] ?? [];
-    const place = make('div', undefined, `step ${left.length ? 'empty' : rows_in || rows_out ? 'worked' : ''}`);
+    const kind = step === epoch.failed_step ? 'failed' : left.length ? 'empty' : rows_in || rows_out ? 'worked' : '';
+    const place = make('div', undefined, `step ${kind}`);
     const line = make('div');
     line.append(make('span', step, 'name'), make('span', `  ${rows_in} in, ${rows_out} out`, 'quiet'));
     left.forEach(([reason, count]) => line.append(make('span', `  ${reason.replace('_', ' ')}: ${count}`, 'reason')));
+    if (kind === 'failed') line.append(make('span', '  failed', 'error'));
     place.append(line);
     if (rows.length) place.append(table(rows));
     parts.push(place);
@@ -83,7 +98,10 @@ function show(at) {
     parts.push(table(pairs.map(([row]) => row), pairs.map(([, kind]) => kind)));
   }
   for (const [topic, rows] of Object.entries(epoch.written)) parts.push(make('h2', `Written to ${topic}`), table(rows));
-  if (epoch.error) parts.push(make('h2', 'Failed'), make('div', epoch.error, 'error'));
+  if (epoch.error) {
+    const where = epoch.failed_step ? `Failed in ${epoch.failed_step}` : 'Failed';
+    parts.unshift(make('h2', where), make('div', epoch.error, 'error'));
+  }
   $('epoch').replaceChildren(...parts);
   mark(epoch);
   try { history.replaceState(null, '', `#${at + 1}`); } catch { /* a page without an address */ }
@@ -91,7 +109,9 @@ function show(at) {
 function mark(epoch) {
   const worked = Object.fromEntries(epoch.figures.map(one => [one.step, one.rows_in + one.rows_out]));
   document.querySelectorAll('#picture [data-step]').forEach(box => {
-    box.style.opacity = worked[box.dataset.step] ? 1 : 0.35;
+    const isFailed = box.dataset.step === epoch.failed_step;
+    box.style.opacity = worked[box.dataset.step] || isFailed ? 1 : 0.35;
+    box.classList.toggle('failed', isFailed);
   });
 }
 const last = epochs.length - 1;

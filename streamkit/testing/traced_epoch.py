@@ -39,7 +39,7 @@ class TracedEpoch:
     """
     One epoch. Made by `EpochTracer`; `records`, `steps`, `stores`, `written` and `left_out` say what it did.
 
-    `error` is what it failed with: then it wrote nothing, and the steps end before the one that failed.
+    `error` is what it failed with: then it wrote nothing, and the steps end with `failed_step`.
     """
 
     log: Log
@@ -53,6 +53,29 @@ class TracedEpoch:
     made: list[tuple[str, pa.RecordBatch]] = field(default_factory=list)
     changed: list[tuple[str, pa.BinaryArray, pa.BinaryArray, pa.BinaryArray]] = field(default_factory=list)
     error: str | None = None
+    failed: str | None = None  # the operator
+    planned: Offsets = field(default_factory=dict)
+    _begun: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+
+    def begin(self, planned: Offsets, stage: int, part: int) -> None:
+        """Note where it will end, and let a task that begins its run of a stage again begin with nothing."""
+        made, changed = self._begun.setdefault((stage, part), (len(self.made), len(self.changed)))
+        del self.made[made:]
+        del self.changed[changed:]
+        self.planned, self.failed = planned, None
+
+    def work_done(self) -> dict[str, dict[str, int]]:
+        """The rows that operators took and made, of an epoch that failed, which nobody has counted."""
+        made = dict[str, int]()
+        for name, rows in self.made:
+            made[name] = made.get(name, 0) + rows.num_rows
+        taken = {one.id: sum(made.get(name, 0) for name in one.inputs) for one in self.program.operators}
+        return {ROWS_IN: taken, ROWS_OUT: made}
+
+    @property
+    def failed_step(self) -> str | None:
+        """The step that failed; None if none did, or if the error is of no step."""
+        return None if self.failed is None or self.error is None else step_of(self.failed)
 
     @property
     def records(self) -> list[tuple[str, TracedRow]]:
@@ -119,7 +142,7 @@ class TracedEpoch:
                     counts = reasons.setdefault(step_of(name), {})
                     counts[reason] = counts.get(reason, 0) + rows
         for operator in self.program.operators:
-            if operator.kind == "filter":
+            if operator.kind == "filter" and operator.id != self.failed:
                 gone = self.counts.get(ROWS_IN, {}).get(operator.id, 0) - self.counts.get(ROWS_OUT, {}).get(operator.id, 0)
                 if gone > 0:
                     reasons.setdefault(step_of(operator.id), {})["filtered"] = gone
@@ -136,6 +159,7 @@ class TracedEpoch:
             "left_out": self.left_out,
             "stream_time": self.stream_time,
             "error": self.error,
+            "failed_step": self.failed_step,
         }
 
     @property
@@ -148,7 +172,7 @@ class TracedEpoch:
         left_out, steps, lines = self.left_out, self.steps, list[str]()
         lines += [f"in    {topic}: {_line(row)}" for topic, row in self.records]
         for one in step_figures(self.program, self.counts):
-            if one.rows_in or one.rows_out or one.step in left_out:
+            if one.rows_in or one.rows_out or one.step in left_out or one.step == self.failed_step:
                 reasons = "".join(f", {reason} {count}" for reason, count in left_out.get(one.step, {}).items())
                 lines.append(f"step  {one.step}: {one.rows_in} in, {one.rows_out} out{reasons}")
                 lines += [f"        {_line(row)}" for row in steps[one.step][:ROWS_SHOWN]]
@@ -156,7 +180,8 @@ class TracedEpoch:
             lines += [f"store {store}: {_line(old)} → {_line(new)}" for old, new in changes[:ROWS_SHOWN]]
         for topic, rows in self.written.items():
             lines += [f"out   {topic}: {_line(row)}" for row in rows[:ROWS_SHOWN]]
-        lines += [f"error {self.error}"] if self.error is not None else []
+        if self.error is not None:
+            lines.append(f"error {'' if self.failed_step is None else f'in {self.failed_step}: '}{self.error}")
         return "\n".join([*lines, f"stream time {self.stream_time}"])
 
 

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from streamkit.log.consume.reader import TimeRange
 from streamkit.log.opening import open_existing_log
-from streamkit.spark.dataframe.filters import FilterBounds
+from streamkit.query.topic_filters import FilterBounds
 from streamkit.spark.dataframe.options import ReadOptions
 from streamkit.spark.dataframe.scan import partition_bounds, plan_scan, read_scan
 from streamkit.spark.dataframe.table import topic_condition

@@ -78,7 +78,7 @@ def commit_write(
         )
     except EpochFailedError as error:
         raise FencedError(
-            f"what was written to topic {topic.name} does not become visible, for another write of the producer "
+            f"the rows written to topic {topic.name} do not become visible, because another write of the producer "
             f"{producer or 'without a name'} was committed since it began, or the topic was deleted: {error}; write it again"
         ) from error
     reach("dataframe.committed")

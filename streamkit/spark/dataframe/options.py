@@ -95,9 +95,9 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of `spark.read`; ConfigError names the one that is wrong."""
     found = _read(_GivenTexts(options, READ, "a batch that reads a topic"))
     if LATEST in (found.start.everywhere, *found.start.by_partition.values()):
-        raise ConfigError("startingOffsets is 'latest', behind which a batch finds nothing; expected 'earliest' or offsets")
+        raise ConfigError("startingOffsets is 'latest', after which a batch finds no records; expected 'earliest' or offsets")
     if EARLIEST in (found.end.everywhere, *found.end.by_partition.values()):
-        raise ConfigError("endingOffsets is 'earliest', before which a batch finds nothing; expected 'latest' or offsets")
+        raise ConfigError("endingOffsets is 'earliest', before which a batch finds no records; expected 'latest' or offsets")
     return found
 
 
@@ -130,7 +130,7 @@ def store_options(options: Mapping[str, str]) -> StoreOptions:
 def refuse_store(options: Mapping[str, str], what: str) -> None:
     """ConfigError if options name a store where only a topic will do."""
     if names_store(options):
-        raise ConfigError(f'a store is read by spark.read; {what} takes a topic: expected .option("topic", …)')
+        raise ConfigError(f'a store is read by spark.read; {what} needs a topic: expected .option("topic", …)')
 
 
 def write_options(options: Mapping[str, str], *, overwrite: bool) -> WriteOptions:
@@ -182,7 +182,7 @@ class _GivenTexts:
             if name not in names and name not in SPARKS_OWN:
                 near = difflib.get_close_matches(name, names, 1)
                 hint = f"; did you mean {names[near[0]]}?" if near else ""
-                raise ConfigError(f"the option {name} is unknown; {purpose} takes {', '.join(known)}{hint}")
+                raise ConfigError(f"the option {name} is unknown; {purpose} accepts {', '.join(known)}{hint}")
 
     def text(self, name: str) -> str | None:
         return self._texts.get(name.lower())

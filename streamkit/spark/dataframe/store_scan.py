@@ -19,9 +19,9 @@ from streamkit.log.log import Log
 from streamkit.log.storage.inline_storage import storage_with
 from streamkit.log.values.keys import key_groups
 from streamkit.plan.earlier_program import read_program
+from streamkit.query.store_filters import StoreFilters
 from streamkit.recast import recast
 from streamkit.spark.dataframe.options import StoreOptions
-from streamkit.spark.dataframe.store_filters import StoreFilters
 from streamkit.spark.dataframe.store_table import asked_schema, store_condition
 from streamkit.spark.task_storage import StoragePlace, place_of, task_storage
 from streamkit.state.changelog import CommittedChanges

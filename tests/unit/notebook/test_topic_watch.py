@@ -31,7 +31,7 @@ def test_a_condition_chooses(log):
     watch = log.watch("orders", where="amount >= 15 and customer = 'c3'", rows=50)
     assert sorted(ids(watch)) == [number for number in range(60, 70) if number % 7 == 3]
     send_orders(log, 140, 14)
-    assert set(ids(watch)) == {66, 143, 150} and "since it is watched 2" in repr(watch)
+    assert set(ids(watch)) == {66, 143, 150} and "rows that match since it is watched 2" in repr(watch)
 
 
 def test_too_many_rows_are_left_out_and_counted(log, monkeypatch):
@@ -41,6 +41,7 @@ def test_too_many_rows_are_left_out_and_counted(log, monkeypatch):
     assert len(ids(watch)) == 20
     send_orders(log, 100, 70)
     assert len(ids(watch)) == 40 and "came too fast to be shown 50" in repr(watch)
+    assert "rows since it is watched 70" in repr(watch)  # all that came, which is what a rate is of
 
 
 def test_a_chart_has_the_rows_of_the_table(log):

@@ -18,6 +18,8 @@ print(*(file.stat().st_size > 0 for file in Path(log_of_spark.root).rglob("spark
 # The client of these tests drops an output that a thread sends between two cells, which JupyterLab shows: so it is sent again in a cell.
 WATCHES_HAVE_ENDED = """
 import gc
+import threading
+import time
 from streamkit.notebook.watch import Watch
 
 while any(one.name.startswith("streamkit-watch-") for one in threading.enumerate()):
@@ -92,7 +94,7 @@ def test_first_topology():
 
     The session that its run starts writes its messages into the log's file.
     """
-    notebook = executed("01_first_topology", SAID_BY_SPARK)
+    notebook = executed("01_first_topology", WATCHES_HAVE_ENDED, SAID_BY_SPARK)
     expected = oracle.daily_delays()
     row = expected[
         (expected["origin"] == "JFK") & (expected["airline"] == "JetBlue Airways") & (expected["window_start"] == "2013-07-01")
@@ -138,7 +140,7 @@ def test_time():
     notebook = executed("04_time")
 
     assert "99.0" in shown(cell_ending(notebook, "late"))["text/html"]
-    assert shown(cell_ending(notebook, "[rates.as_of("))["text/plain"] == "[1.1, 1.2, 1.3]"
+    assert shown(cell_ending(notebook, "[rates.valid_at("))["text/plain"] == "[1.1, 1.2, 1.3]"
     assert shown(cell_ending(notebook, "offsets"))["text/plain"] == "{0: 3}"
 
 

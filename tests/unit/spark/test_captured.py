@@ -93,6 +93,6 @@ def test_a_function_that_cannot_travel_is_refused(log):
     app = sk.Topology("scoring")
     app.stream("in").map_values(lambda row: {"x": lock.locked()}, "x boolean").to("out")
     program = sk.compile(app, log)
-    with pytest.raises(TopologyError, match="cannot travel to the processes of the query"):
+    with pytest.raises(TopologyError, match="cannot be sent to the processes of the query"):
         write_functions(program, log.root, "checkpoints/scoring/1-x")
     assert not Path(log.root, "checkpoints").exists()

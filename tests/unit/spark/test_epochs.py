@@ -249,7 +249,7 @@ def test_an_epoch_that_fails_is_left_to_spark(log, begun, monkeypatch, caplog):
     with armed("kernel.in_operator", fail):
         answered = epochs.latest_offset(initial)
     assert (answered["epoch"], committed(log), is_held(log)) == (1, [], False)
-    assert "epoch 1 goes to Spark's tasks, since it failed in the driver's process: a fault on purpose" in caplog.text
+    assert "epoch 1 runs again in Spark's tasks, because it failed in the driver's process: a fault on purpose" in caplog.text
     run_as_spark(job, epochs, initial, answered)
     assert epochs.latest_offset(answered)["epoch"] == 2 and len(committed(log)) == 1
     monkeypatch.setattr(epochs, "_local_since", 0.0)

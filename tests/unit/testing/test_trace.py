@@ -138,6 +138,38 @@ def inverse(row):
     return {"inverse": 1 / row["n"]}
 
 
+@pytest.mark.parametrize("piped", ["pairs", "by topic"])
+def test_the_record_that_fails_is_shown(piped):
+    """The epoch that failed has its record, the step that failed, and the rows of the steps before it."""
+    app = sk.Topology("prices")
+    app.stream("o", schema="id int, p string").filter("id > 0", name="known").map_values(price, "p double", name="priced").to(
+        "out"
+    )
+    rows = [{"id": 7, "p": "1.5"}, {"id": 8, "p": "free"}]
+    trace = sk.trace(app, {"o": rows} if piped == "by topic" else [("o", row) for row in rows])
+    failed = trace.epochs[1]
+    assert [own([one["row"]]) for one in failed["records"]] == [[{"id": 8, "p": "free"}]]
+    assert failed["failed_step"] == "priced" and "could not convert" in failed["error"]
+    assert figures(failed) == {"stream-o": (1, 1), "known": (1, 1), "priced": (1, 0)} and failed["left_out"] == {}
+    assert "error in priced: " in trace.text() and "in    o: id=8 p=free" in trace.text()
+
+
+def price(row):
+    return {"p": float(row["p"])}
+
+
+def test_a_step_that_runs_again_shows_its_rows_once():
+    """A stage that fails runs again to leave out a row; what each step gave in the first run is not shown beside the second."""
+    app = sk.Topology("prices")
+    orders = app.stream("o", schema="id int, p string", key="id")
+    priced = orders.map_values(price, "p double", name="priced", on_error=sk.dead_letter("refused"))
+    priced.group_by("id").count(store="counts").to("out")
+    trace = sk.trace(app, {"o": [{"id": 1, "p": "2"}, {"id": 2, "p": "free"}]})
+    assert [len(epoch["steps"]["stream-o"]) for epoch in trace.epochs] == [1, 1]
+    assert trace.epochs[1]["left_out"] == {"priced": {"error": 1}} and trace.epochs[1]["failed_step"] is None
+    assert [len(epoch["written"].get("refused", [])) for epoch in trace.epochs] == [0, 1]
+
+
 class Page(HTMLParser):
     """The elements of a page, and the texts of its scripts."""
 

@@ -289,15 +289,15 @@ def test_what_does_not_fit_is_said(application):
         TopicSource({"store": "counts", "log": application.log.root}).schema()
     with pytest.raises(ConfigError, match="the option topic is unknown"):
         source(application, "counts", topic="in").schema()
-    with pytest.raises(ConfigError, match=r"a store is read by spark\.read; a stream takes a topic"):
+    with pytest.raises(ConfigError, match=r"a store is read by spark\.read; a stream needs a topic"):
         source(application, "counts").streamReader(None)
-    with pytest.raises(ConfigError, match=r"a store is read by spark\.read; a write takes a topic"):
+    with pytest.raises(ConfigError, match=r"a store is read by spark\.read; a write needs a topic"):
         source(application, "counts").writer(None, False)
 
 
 def test_to_spark_takes_a_session(application):
     """Anything else is named, and so is a condition that cannot be said of the store."""
-    with pytest.raises(ConfigError, match=r"to_spark\(\) takes a SparkSession, .*; found None"):
+    with pytest.raises(ConfigError, match=r"to_spark\(\) needs a SparkSession, .*; found None"):
         application.view("counts").to_spark(None)
 
 

@@ -1,0 +1,103 @@
+"""`%sql` and `%%sql`: what cells show of statements, and which log is meant."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import streamkit as sk
+from streamkit.errors import ConfigError, SqlError
+from streamkit.notebook.query_watch import QueryWatch
+from tests.unit.notebook.conftest import execute, notebook_of, send_orders
+
+
+@pytest.fixture
+def shell(log):
+    """A shell of IPython that has a log, and knows the magics."""
+    made = InteractiveShell()
+    made.user_ns["log"] = log
+    made.run_line_magic("load_ext", "streamkit")
+    yield made
+    for session in [one for one in made.user_ns.values() if isinstance(one, sk.SqlSession)]:
+        session.close()
+
+
+def test_a_line_is_a_query(shell):
+    """Its rows are a DataFrame of pandas."""
+    found = shell.run_line_magic("sql", "SELECT id, customer FROM orders WHERE id < 2 ORDER BY id")
+    assert isinstance(found, pd.DataFrame) and found.values.tolist() == [[0, "c0"], [1, "c1"]]
+
+
+def test_a_cell_has_statements(shell, capsys):
+    """Messages are printed, the last result is the cell's, and a name keeps it; SET counts for later cells."""
+    cell = "CREATE STREAM made (a INT) WITH (PARTITIONS = 1); INSERT INTO made VALUES (7); SELECT a FROM made"
+    found = shell.run_cell_magic("sql", "rows --arrow", cell)
+    assert found == pa.table({"a": pa.array([7], pa.int32())}) and shell.user_ns["rows"] is found
+    assert "made" in capsys.readouterr().out
+    assert shell.run_cell_magic("sql", "", "SET 'streamkit.time.zone' = 'Europe/Rome'") is None
+    assert "Europe/Rome" in shell.run_line_magic("sql", "SHOW PROPERTIES").to_string()
+
+
+def test_a_query_that_goes_on_moves(shell, log):
+    """Its rows come into a table, newest first; closing it ends the query."""
+    watch = shell.run_cell_magic("sql", "live", "SELECT id FROM orders WHERE id >= 500 EMIT CHANGES")
+    assert isinstance(watch, QueryWatch) and "0 rows so far" in repr(watch)
+    send_orders(log, 500, 2)
+    assert "2 rows so far" in repr(watch) and sorted(row[0] for row in watch._values["rows"]) == ["500", "501"]
+    assert "<td>501</td>" in watch._repr_html_() or "501" in watch._repr_html_()
+    watch._query.close()
+    assert "The query has ended." in repr(watch)
+
+
+@pytest.mark.parametrize("line", ["1name", "a b", "--on", "--off"])
+def test_options_that_are_none(shell, line):
+    """They are refused in words."""
+    with pytest.raises(ConfigError, match="expected %%sql"):
+        shell.run_cell_magic("sql", line, "SHOW STREAMS")
+
+
+def test_which_log_is_meant(shell, log):
+    """A session before a log; of several none, unless one is named; faults of a text are errors of the cell."""
+    with sk.open_log(":memory:") as other:
+        shell.user_ns["other"] = other
+        with pytest.raises(ConfigError, match="expected one log"):
+            shell.run_line_magic("sql", "SHOW STREAMS")
+        assert shell.run_cell_magic("sql", "--on other", "SHOW TOPICS").empty
+        with sk.SqlSession(log) as session:
+            shell.user_ns["session"] = session
+            assert len(shell.run_line_magic("sql", "SHOW TOPICS")) == 1
+            with pytest.raises(SqlError, match="did you mean SELECT"):
+                shell.run_line_magic("sql", "SELEC 1")
+    with pytest.raises(ConfigError, match="which is NoneType"):
+        shell.run_cell_magic("sql", "--on nothing", "SHOW STREAMS")
+
+
+BEGIN = """
+import tempfile, time
+import streamkit as sk
+from tests.unit.notebook.conftest import send_orders
+log = sk.open_log(tempfile.mkdtemp())
+log.create_topic("orders", "id bigint, customer string, amount double", key="customer", partitions=1)
+send_orders(log, 0, 3)
+%load_ext streamkit
+"""
+LIVE = "%%sql live\nSELECT id FROM orders EMIT CHANGES"
+WAIT = """
+send_orders(log, 70, 2)
+while "2 rows so far" not in repr(live):  # the watch looks by itself
+    time.sleep(0.02)
+live.close()
+log.close()
+"""
+
+
+def test_in_a_kernel():
+    """Cells of a notebook show tables, and one that goes on moves while another cell blocks; in the end its rows are there as HTML."""
+    notebook = notebook_of(BEGIN, "%sql SELECT count(*) AS n FROM orders", LIVE, WAIT)
+    execute(notebook)
+    (table,) = notebook.cells[1].outputs
+    assert "<td>3</td>" in table["data"]["text/html"]
+    shown = [one for one in notebook.cells[2].outputs if one.output_type == "display_data"]
+    assert "71" in shown[-1]["data"]["text/html"]
