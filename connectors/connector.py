@@ -26,7 +26,7 @@ COMMON = (
     Setting("schema.registry.", "where the schema registry is (schema.registry.url), and how to reach it", is_secret=True),
     Setting(
         "errors.tolerance",
-        "what a record that fails does: none stops the task, all goes on",
+        "what happens if a record fails: none stops the task, all goes on",
         default="none",
         choices=("none", "all"),
     ),
@@ -34,9 +34,9 @@ COMMON = (
     Setting("errors.retry.delay.max.ms", "the longest wait between two tries, in ms", "integer", 60_000, least=1),
     Setting("errors.log.enable", "whether failed records are logged", "boolean", False),
     Setting("errors.log.include.messages", "whether the log says topic, partition and offset", "boolean", False),
-    Setting(DEAD_LETTERS, "the topic of the log that takes records which fail", default=""),
+    Setting(DEAD_LETTERS, "the topic of the log to which failed records are written", default=""),
     Setting(
-        "errors.deadletterqueue.topic.replication.factor", "read and without effect: the log keeps its own copies", "integer", 3
+        "errors.deadletterqueue.topic.replication.factor", "accepted without effect: the log keeps its own copies", "integer", 3
     ),
     Setting("errors.deadletterqueue.context.headers.enable", "whether they say in headers what failed", "boolean", True),
     Setting("transforms", "the aliases of the transforms, in their order", "list", ()),
@@ -81,7 +81,7 @@ class Connector:
 
     @classmethod
     def declared(cls) -> tuple[Setting, ...]:
-        """All settings that the connector takes; a class's own stand for a common one of the same name."""
+        """All settings of the connector; a setting of the class replaces a common one of the same name."""
         return tuple({one.name: one for one in (*COMMON, *cls.KIND, *cls.SETTINGS)}.values())
 
     def check(self) -> None:
@@ -126,7 +126,7 @@ class Connector:
         return type(self)(self.name, self.config)
 
     def is_retryable(self, error: Exception) -> bool:
-        """Whether an error may go away by itself, so that the task is started again after a while; a subclass knows its library's."""
+        """Whether an error may pass, so that the task is started again after a while; a subclass knows the errors of its library."""
         return isinstance(error, ConnectionError | TimeoutError) or (isinstance(error, StreamKitError) and error.is_retryable)
 
 

@@ -34,7 +34,7 @@ def check_names(setting: str, written: str, known: tuple[str, ...] = ("topic",))
     for match in re.finditer(r"\$\{([^{}]*)(\}?)", written):
         if match[1] not in known or not match[2]:
             expected = " or ".join(f"${{{name}}}" for name in known)
-            raise ConfigError(f"{setting}: found {match[0]}, which stands for nothing; expected {expected}, or a name without it")
+            raise ConfigError(f"{setting}: found {match[0]}, which is no placeholder; expected {expected}, or a name without it")
 
 
 def _value(setting: str, written: str) -> str:

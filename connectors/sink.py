@@ -16,7 +16,7 @@ from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 from streamkit.names import OFFSET, PARTITION, TOPIC
 
-TOPICS = Setting("topics", "the topics of the log whose rows go out, with commas between", "list")
+TOPICS = Setting("topics", "the topics of the log that are read, with commas between", "list")
 
 
 class Sink(Connector):
@@ -24,9 +24,9 @@ class Sink(Connector):
     Rows to a foreign system. A sink that keeps the positions there, in the transaction of the rows, is exactly once.
 
     A task calls `open` first, then `put` again and again, then `close`; all in one thread. After an error it makes a new
-    sink, and goes on at the positions that `open` finds. Errors are taken as those of a Source; a SchemaError with `rows`
-    says which rows of `put` cannot be written, with `reasons` why each cannot: nothing of that `put` may have been kept. After one
-    without `rows` the task puts fewer rows at a time, until it knows.
+    sink, and goes on at the positions that `open` finds. Errors are handled like those of a Source. A SchemaError with `rows`
+    says which rows of `put` cannot be written, and with `reasons` why each cannot: no row of that `put` may have been kept. After a
+    SchemaError without `rows` the task puts fewer rows at a time, until it knows which rows are refused.
     """
 
     KIND: ClassVar[tuple[Setting, ...]] = (
@@ -39,15 +39,15 @@ class Sink(Connector):
     routes: Mapping[str, str] = {}  # the names that routers gave topics; the runtime says them before `open`
 
     def use(self, log: Log) -> None:
-        """Hear of the log whose rows go out, before anything else: a sink that names rows for another system needs to know of which log."""
+        """Called first, with the log whose rows are written: a sink that gives rows ids in another system needs the log's own id."""
 
     @abstractmethod
     def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         """
         Take over these partitions, and return the next offset of each that the foreign system has a position of.
 
-        Generations of a connector grow; whoever holds a partition with an older one must be refused from now on. None if
-        the foreign system keeps no positions: then the group's offsets count, and rows may come twice after a failure.
+        The generations of a connector grow; a task with an older generation must be refused from now on. None if the foreign system
+        keeps no positions: then the group's offsets are used, and rows may be written twice after a failure.
         """
 
     @abstractmethod
@@ -61,10 +61,10 @@ class Sink(Connector):
         """
 
     def topic(self, topic: Topic) -> None:
-        """Hear of a topic before its first rows; raise ConfigError or SchemaError if it cannot go out."""
+        """Called with a topic before its first rows; raise ConfigError or SchemaError if it cannot be written."""
 
     def target_of(self, topic: str) -> str:
-        """The name that rows of a topic come under: its own, unless a router gave another."""
+        """The name under which rows of a topic are written: its own, unless a router gives another."""
         return self.routes.get(topic, topic)
 
     def name_in_registry(self, topic: str) -> str:
@@ -78,7 +78,7 @@ class Sink(Connector):
         )
 
     def full(self, place: str, rows: pa.Table | None, error: Exception) -> StorageFullError:
-        """The error for a foreign system without room, which the task waits for; `rows` are those that were to be written, if any."""
+        """The error for a foreign system without room; the task waits until there is some. `rows` are those that were to be written, if any."""
         what = "" if rows is None or not rows.num_rows else f" for rows of {_first(rows)} and behind it"
         return StorageFullError(
             f"connector {self.name}: {place} has no room{what}: {self.redacted(' '.join(str(error).split()))}. "
@@ -86,7 +86,7 @@ class Sink(Connector):
         )
 
     def close(self) -> None:
-        """Let go of everything; called once, also after an error."""
+        """Close all connections; called once, also after an error."""
 
 
 def _first(rows: pa.Table) -> str:

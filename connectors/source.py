@@ -56,9 +56,9 @@ class Unread(Protocol):
 
 class Polled(NamedTuple):
     """
-    What a poll brought: rows by topic, and the position after them by split.
+    The result of a poll: rows by topic, and the position after them by split.
 
-    Rows of a topic are one table, or several in their order where the columns are not of the same types. A table has the
+    The rows of a topic are one table, or several in their order if the columns have different types. A table has the
     topic's columns, and maybe `_timestamp`, `_deleted` and `_headers`, and `_topic`, `_partition` and
     `_offset`, where the row comes from. A position is a value of JSON.
     """
@@ -69,7 +69,7 @@ class Polled(NamedTuple):
 
 class Source(Connector):
     """
-    Rows of a foreign system. The runtime writes what a poll brings, and its positions, in one transaction of the log.
+    Rows of a foreign system. The runtime writes the rows of a poll, and its positions, in one transaction of the log.
 
     A task calls `open` first, then `poll` again and again, then `close`; all in one thread. After an error it makes a new
     source, and opens it at the positions that the log has committed. An error that is a StreamKitError with
@@ -78,14 +78,14 @@ class Source(Connector):
 
     IS_SOURCE: ClassVar[bool] = True
     KIND: ClassVar[tuple[Setting, ...]] = (
-        Setting("topic", "the topic of the log that takes the rows", default=""),
+        Setting("topic", "the topic of the log to which the rows are written", default=""),
         Setting("topic.partitions", "the partitions of a topic that is created", "integer", None, least=1),
         Setting(
             "topic.schema", "the columns of a topic that is created, such as 'id bigint'; else the rows say them", default=None
         ),
         Setting(
             RECREATED_MODE,
-            "what a topic or table does that was deleted and made again: fail stops the task, begin reads it from its beginning",
+            "what happens if a topic or table was deleted and made again: fail stops the task, begin reads it from its beginning",
             default="fail",
             choices=("fail", BEGIN),
         ),
@@ -105,43 +105,43 @@ class Source(Connector):
     POSITION: ClassVar[PositionForm | None] = None  # what its positions look like; None: nothing checks them
 
     def use(self, log: Log) -> None:
-        """Hear of the log that takes the rows, before anything else: a source that reads topics of the log needs it."""
+        """Called first, with the log to which the rows are written: a source that reads topics of the log needs it."""
 
     @abstractmethod
     def splits(self) -> Sequence[str]:
-        """The parts of the foreign system that may be read side by side; the runtime deals them to `tasks.max` tasks."""
+        """The parts of the foreign system that may be read in parallel; the runtime gives them to `tasks.max` tasks."""
 
     @abstractmethod
     def open(self, positions: Mapping[str, Position | None]) -> None:
         """
-        Begin to read these splits, each behind its position, or at its beginning where there is none.
+        Begin to read these splits, each after its position, or at its beginning if it has none.
 
         It is called again, with all splits of the task, when `splits` has new ones.
         """
 
     @abstractmethod
     def poll(self, timeout: float) -> Polled | None:
-        """What comes next, waiting up to `timeout` seconds for it; None if nothing came."""
+        """The next rows; waits up to `timeout` seconds for them, and returns None if there are none by then."""
 
     @classmethod
     def position_fault(cls, split: str, position: Position) -> str | None:
         """
-        What is wrong with a position of a split, and what is expected; None if `open` may have it.
+        What is wrong with a position of a split, and what is expected; None if it can be given to `open`.
 
-        The runtime asks this before anything else hears of a position, and `offsets set` before it writes one: whoever wrote it, it
-        may be of another connector, or of another form. There may be no instance, so settings say nothing here.
+        The runtime calls this before it uses a position, and `offsets set` before it writes one: the position may be that of another
+        connector, or have another form. It is called on the class, so it cannot depend on settings.
         """
         return None if cls.POSITION is None else cls.POSITION.fault(position)
 
     def committed(self, positions: Mapping[str, Position]) -> None:
-        """Hear that the log has committed these positions: only now may the foreign system forget what lies before them."""
+        """Called after the log has committed these positions: only now may the foreign system forget the rows before them."""
 
     def identities(self, splits: Sequence[str]) -> Mapping[str, str]:
         """
-        What the splits are beyond their names, as far as the foreign system says: such as the id of a topic or a table.
+        What tells each split from another of the same name, if the foreign system says it, such as the id of a topic or a table.
 
-        A position is of one of these. If the split is another one later, it was deleted and made again, and nothing that lies
-        behind the position is what came before: the setting `recreated.mode` says what becomes of it.
+        A position belongs to one identity. If a split has another identity later, it was deleted and made again, and the position means
+        nothing in the new one: the setting `recreated.mode` says what happens.
         """
         return {}
 
@@ -150,24 +150,24 @@ class Source(Connector):
         return split
 
     def made_again(self, split: str) -> None:
-        """Hear that what a split was is gone, and that another one of its name is read from its beginning; before `open`."""
+        """Called before `open` if a split was deleted and another one of its name is read from its beginning."""
 
     def targets(self, split: str, position: Position) -> Mapping[str, str] | None:
         """
-        The topics, before any router, that have what lies before a position of a split, by what is read into each.
+        The topics, before any router, that have the rows before a position of a split, by what is read into each.
 
-        What follows it belongs to the same topics: another one, or one that was deleted since, would have a part alone, so a start
-        with such settings is refused. None of a source whose starts are not compared.
+        The rows after the position must get into the same topics: another topic, or one that was deleted since, would have only a part of the
+        rows, so a start with such settings is refused. None for a source whose starts are not compared.
         """
         topic = self.settings["topic"]
         return {"": topic} if topic else {}
 
     def without_topic(self, position: Position) -> Position | None:
-        """The position to go on from, where the topic with what lies before it was deleted and `recreated.mode` is `begin`; None forgets it."""
+        """The position to go on from, if the topic with the rows before it was deleted and `recreated.mode` is `begin`; None forgets it."""
         return position
 
     def topic(self, topic: Topic) -> None:
-        """Hear of the topic of the setting `topic`, if it is there and no transform makes other columns of the rows, before `open`."""
+        """Called before `open` with the topic of the setting `topic`, if it exists and no transform makes other columns of the rows."""
 
     def refuse_record(
         self, topic: str, record: bytes, error: Exception, place: RecordPlace | None = None, time_ms: int | None = None
@@ -202,12 +202,12 @@ class Source(Connector):
         return ""
 
     def is_at_end(self) -> bool:
-        """Whether all that was there when the source was opened has been polled; asked after a poll that brought nothing."""
+        """Whether everything that was there when the source was opened has been polled; called after a poll without rows."""
         return True
 
     @property
     def has_schemas_of_records(self) -> bool:
-        """Whether each record brings its own columns, as behind a registry: then a transform may fit some records and not others."""
+        """Whether each record has its own columns, as behind a registry: then a transform may fit some records and not others."""
         return self.IS_RAW and bool(self.settings["schema.registry."])
 
     def key_of(self, topic: str) -> Sequence[str]:
@@ -228,4 +228,4 @@ class Source(Connector):
         return self.settings["value.format"] or "bytes" if self.IS_RAW else None
 
     def close(self) -> None:
-        """Let go of everything; called once, also after an error."""
+        """Close all connections; called once, also after an error."""

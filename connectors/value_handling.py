@@ -12,13 +12,13 @@ FAIL, NULL = "fail", "null"
 SPECIAL = ("NaN", "Infinity", "-Infinity", "infinity", "-infinity")  # as PostgreSQL prints them
 DECIMAL_SETTING = Setting(
     DECIMAL_MODE,
-    "what numerics become: precise is decimal, double and string take NaN, infinities and any number of digits too",
+    "the type of numerics: precise is decimal; double and string accept NaN, infinities and any number of digits",
     default=PRECISE,
     choices=(PRECISE, DOUBLE, STRING),
 )
 INFINITY_SETTING = Setting(
     INFINITY,
-    "what becomes of NaN and infinities in decimals, and of infinite dates and times: fail refuses the row, null takes them as null",
+    "what is done with NaN and infinities in decimals, and with infinite dates and times: fail refuses the row, null reads them as null",
     default=FAIL,
     choices=(FAIL, NULL),
 )

@@ -64,7 +64,7 @@ def _schema(found: Any, named: Mapping[str, Any], inside: tuple[str, ...]) -> di
 def _struct(record: Mapping[str, Any], named: Mapping[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
     name = record["name"]
     if name in inside:
-        raise SchemaError(f"the Avro record {name} holds itself, which no column can; expected types that end")
+        raise SchemaError(f"the Avro record {name} contains itself, which no column can; expected types that end")
     fields = [{**_schema(one["type"], named, (*inside, name)), "field": one["name"]} for one in record["fields"]]
     return {"type": "struct", "name": record.get("connect.name", name), "fields": fields}
 

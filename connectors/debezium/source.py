@@ -45,7 +45,7 @@ _LOGGER = logger_of(__name__)
 
 class DebeziumSource(Source):
     """
-    Reads `kafka.topic`, or `source.topic` of the log, whose records are Debezium's envelopes; rows come exactly once.
+    Reads `kafka.topic`, or `source.topic` of the log, whose records are Debezium's envelopes; each row is written exactly once.
 
     A row that was created, read or updated is a row, a deletion a tombstone; the key is the record's. Types are those of the
     schema in the record, which is JSON, or with `value.format=avro` of the one in `schema.registry.url`; without schemas they
@@ -59,8 +59,8 @@ class DebeziumSource(Source):
         Setting("kafka.", "any setting of Kafka's client, such as kafka.security.protocol", default=None, is_secret=True),
         Setting("kafka.topic", "the topics of Kafka, with commas between", "list", ()),
         Setting("source.topic", "the topics of the log, with commas between, in place of kafka.topic", "list", ()),
-        Setting("topic", "the topic that takes the rows; ${topic} stands for the name of the one that is read", default="${topic}"),
-        Setting("truncate.mode", "what TRUNCATE does: fail stops the task, skip leaves the topic as it is", default="fail", choices=("fail", "skip")),
+        Setting("topic", "the topic to which the rows are written; ${topic} is replaced by the name of the topic that is read", default="${topic}"),
+        Setting("truncate.mode", "what happens at a TRUNCATE: fail stops the task, skip leaves the topic as it is", default="fail", choices=("fail", "skip")),
         Setting(
             "unavailable.value.placeholder",
             "Debezium's text in place of a large value that an update did not change; such an update is refused",

@@ -33,14 +33,14 @@ class DeltaSink(Sink):
     """
     Appends rows, or upserts them by the topic's key, exactly once.
 
-    `path` may have `${topic}` in it, which routers change; a missing table is created. Each partition of the topic has two transactions of Delta:
-    `streamkit/<connector>/<topic>/<partition>`, whose version is the next offset, and the same with `/generation`, by which
-    a newer instance is told from an older one. Columns that a topic gets later are added to the table.
+    `path` may contain `${topic}`, which is replaced by the name that routers give; a missing table is created. Each partition of the topic has two
+    transactions of Delta: `streamkit/<connector>/<topic>/<partition>`, whose version is the next offset, and the same with `/generation`, by which an
+    older instance is refused. Columns that a topic gets later are added to the table.
     """
 
     takes_other_names = True
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
-        Setting("path", "where the table is; ${topic} stands for the topic's name"),
+        Setting("path", "where the table is; ${topic} is replaced by the topic's name"),
         Setting("write.mode", "append, or upsert by the topic's key", default="append", choices=("append", "upsert")),
         Setting("partition.by", "the columns that choose a folder when the table is created", "list", ()),
         Setting("delta.", "properties of a table that is created, such as delta.enableChangeDataFeed", default=None),
@@ -182,8 +182,8 @@ class DeltaSink(Sink):
             empty = pc.indices_nonzero(pc.equal(pc.binary_length(rows[name]), 0)).to_pylist()
             if empty:
                 raise SchemaError(
-                    f"the column {name!r} is empty, and the Delta table {self._path(topic.name)} is partitioned by it, where Delta takes an empty "
-                    "text for null; expected another text, null, or a table that is not partitioned by it",
+                    f"the column {name!r} is empty, and the Delta table {self._path(topic.name)} is partitioned by it, where Delta reads an empty "
+                    "text as null; expected another text, null, or a table that is not partitioned by it",
                     tuple(empty),
                 )
 

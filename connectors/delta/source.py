@@ -36,12 +36,12 @@ STORE, OBJECT = "Object Store error", "Object at location"  # what the library s
 
 class DeltaSource(Source):
     """
-    Reads a table: its rows at the first start, then what each version brings, exactly once.
+    Reads a table: its rows at the first start, then the rows of each new version, exactly once.
 
     With `read.mode=snapshot` versions must only add rows; one that removes or changes rows is an error. With
-    `read.mode=changes` rows of the change data feed come: inserted and updated ones as rows, deleted ones as deletions, and so are
-    rows that an update gave another key. Of a version deletions come first; without transforms none of a key that has a row in it.
-    The position is a version, and the rows of it that were read, which are in memory together.
+    `read.mode=changes` the change data feed is read: inserted and updated rows are rows, and deleted rows are deletions; if an update
+    changes a row's key, the former key is deleted. The deletions of a version are first; without transforms there is none for a key that
+    has a row in the version. The position is a version, and the number of its rows that were read; a version's rows are in memory together.
     """
 
     POSITION = PositionForm(
@@ -259,11 +259,11 @@ class DeltaSource(Source):
         said = f"the Delta table {self.settings['path']} has no change data feed at version {version}"
         if table.metadata().configuration.get(FEED) != "true":
             return f"{said}; set the table property {FEED}=true. {self._anew(version)}"
-        return f"{said}: it was off then, and what it would have had is nowhere. {self._anew(version)}"
+        return f"{said}: it was off then, and its changes are nowhere. {self._anew(version)}"
 
     def _anew(self, version: int) -> str:
         return (
-            f"To take the table as it is now: delete the topic {self.settings['topic']}, then streamkit connect offsets reset {self.name}. To go on "
+            f"To read the table as it is now: delete the topic {self.settings['topic']}, then streamkit connect offsets reset {self.name}. To go on "
             f"without this version: streamkit connect offsets set {self.name} {SPLIT} '{_after(version)}'"
         )
 
@@ -290,7 +290,7 @@ class DeltaSource(Source):
         is_of_table = set(self._key) <= set(names)
         if not is_of_table and has_old(found):
             raise ConfigError(
-                f"version {version} of the Delta table {self.settings['path']} takes or changes rows, and key={','.join(self._key)} is not among "
+                f"version {version} of the Delta table {self.settings['path']} removes or changes rows, and key={','.join(self._key)} is not among "
                 f"its columns {', '.join(names)}, which tell whose deletion it is; expected columns of the table: to rename them, name them here "
                 "as the table does, and rename them in the key and in the value, with ReplaceField$Key and ReplaceField$Value"
             )

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -28,6 +28,7 @@ from streamkit.connectors.files.csv_lines import (
     records_end,
     unclosed_line,
 )
+from streamkit.connectors.files.doubtful_times import NoTime, first_no_time
 from streamkit.connectors.files.guessed_json import SAY_WHAT_IT_IS, read_object, types_of_objects
 from streamkit.connectors.files.guessed_texts import type_of_texts
 from streamkit.connectors.files.guessed_values import column_type
@@ -69,6 +70,7 @@ class Guess:
     timestamp: str | None
     sample: pa.Table
     spelled: Mapping[str, str]  # as the values are: local times, which are timestamps of a topic, are timestamp_ntz
+    doubts: tuple[str, ...] = ()  # which columns that are almost times are no event time, and why, with the file and the line
 
     @property
     def group(self) -> str | None:
@@ -128,7 +130,7 @@ def guess(
     try:
         written_in = "utf-8" if form is FileFormat.PARQUET else check_encoding(encoding)
         with whole(path), recoded(open_reading(path), written_in, path) as file:
-            table, spelled = _read(file, path, form, rows_max, _Lines(delimiter))
+            table, spelled, written = _read(file, path, form, rows_max, _Lines(delimiter))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
     except SchemaError as error:
@@ -136,7 +138,20 @@ def guess(
     table = table.rename_columns([_renamed(name) for name in table.schema.names])
     if form is FileFormat.PARQUET:  # a time without a zone is taken as UTC
         table = table.cast(pa.schema([field.with_type(_LOCAL.get(field.type, field.type)) for field in table.schema]))
-    return _guess(table, spelled, path, key, timestamp)
+    found = _guess(table, spelled, path, key, timestamp)
+    empty = {
+        name: one_array(column) for name, column in zip(table.schema.names, table.columns, strict=True) if name not in written
+    }
+    doubts = _no_times(found.schema, {_renamed(name): values for name, values in {**empty, **written}.items()})
+    if timestamp is not None:
+        _check_times(found, timestamp, doubts.get(timestamp), partial(_place, path, form, delimiter, written_in))
+        return found
+    shown = [
+        f"{_place(path, form, delimiter, written_in, one.row)}: {one}; so the column cannot be the event time"
+        for one in doubts.values()
+        if one.is_rare
+    ]
+    return replace(found, doubts=tuple(shown))
 
 
 def guess_open(
@@ -156,7 +171,7 @@ def guess_open(
     What it says, the reader reads, without a loss. A time of Parquet without a zone stays one. Where it `is_tolerant`, lines that are
     no records count for nothing.
     """
-    table, spelled = _read(file, path, form, rows_max, _Lines(delimiter, spelling, is_tolerant))
+    table, spelled, _ = _read(file, path, form, rows_max, _Lines(delimiter, spelling, is_tolerant))
     own = [name for name in table.schema.names if name in LOG_COLUMNS]
     return _guess(table.drop_columns(own), spelled, path, key, None)
 
@@ -185,19 +200,56 @@ def _guess(table: pa.Table, spelled: Mapping[str, str], path: Path, key: tuple[s
     return Guess(schema, key, timestamp or _guessed_timestamp(schema, table), table, spelled)
 
 
-def _read(file: BinaryIO, path: Path, form: FileFormat, rows_max: int, lines: _Lines) -> tuple[pa.Table, dict[str, str]]:
-    """The first rows, in the types that are guessed, and how their values are spelled."""
+def _no_times(schema: Schema, values: Mapping[str, pa.Array]) -> dict[str, NoTime]:
+    """By column of texts or times, its first value that is no time."""
+    found = {
+        column.name: first_no_time(column.name, values[column.name]) for column in schema if column.type in ("string", *_TIMES)
+    }
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _check_times(found: Guess, name: str, no_time: NoTime | None, place: Callable[[int], str]) -> None:
+    """ConfigError if the column of the event time that a user names has a value that is none, or is of another type."""
+    kind = found.schema[name].type
+    if no_time is not None and kind in ("string", *_TIMES):
+        raise ConfigError(
+            f"{place(no_time.row)}: {no_time}; expected one in each record, such as 2026-01-31T12:00:00Z, for it is the event time"
+        )
+    if kind not in _TIMES:
+        others = ", ".join(column.name for column in found.schema if column.type in _TIMES) or "none"
+        is_mixed = kind == "string"
+        reason = "some of its times have a zone and others have none" if is_mixed else f"it is {kind}, expected times"
+        raise ConfigError(f"{place(0)}: column {name!r} cannot be the event time: {reason}; columns of times: {others}")
+
+
+def _place(path: Path, form: FileFormat, delimiter: str, encoding: str, row: int) -> str:
+    """Where a record is in a file."""
+    if form is FileFormat.PARQUET:
+        return f"{path}, record {row + 1}"
+    with whole(path), recoded(open_reading(path), encoding, path) as file:
+        if form is FileFormat.JSON:
+            line = next((line for line, _ in islice(json_records(file.read()), row, None)), None)
+        else:
+            lines = [line for line, *_ in islice(csv_lines(file, delimiter), row + 1)]
+            line = lines[row] if row < len(lines) else None
+    return str(path) if line is None else f"{path}, line {line}"
+
+
+def _read(
+    file: BinaryIO, path: Path, form: FileFormat, rows_max: int, lines: _Lines
+) -> tuple[pa.Table, dict[str, str], dict[str, pa.Array]]:
+    """The first rows, in the types that are guessed, how their values are spelled, and all texts from which types were guessed."""
     try:
         if form is FileFormat.CSV:
             return _read_csv(file, rows_max, lines)
-        return _read_json(file, rows_max, lines) if form is FileFormat.JSON else _read_parquet(file, rows_max)
+        return _read_json(file, rows_max, lines) if form is FileFormat.JSON else (*_read_parquet(file, rows_max), {})
     except SchemaError as error:
         raise SchemaError(f"{path}{'' if str(error).startswith((', ', ' ')) else ': '}{error}") from error
     except pa.ArrowException as error:
         raise SchemaError(f"{path} cannot be read as {form.value}: {error}") from error
 
 
-def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, dict[str, str]]:
+def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, dict[str, str], dict[str, pa.Array]]:
     head = _head(file, partial(_csv_end, delimiter=lines.delimiter))
     opened = io.BufferedReader(io.BytesIO(head))
     try:
@@ -208,7 +260,7 @@ def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, d
     _check_encoded(head)
     _check_delimiter(names, records)
     if not records.strip(b"\r\n"):
-        return pa.table({}), {}
+        return pa.table({}), {}, {}
     try:
         table = _texts(records, names, lines)
     except pa.ArrowInvalid as error:
@@ -223,7 +275,8 @@ def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, d
         parse_texts(SchemaColumn(name, column_type(type)), texts.slice(0, rows_max), lines.spelling)
         for name, type, texts in zip(names, types, columns, strict=True)
     ]
-    return pa.table(sample, names=names), dict(zip(names, types, strict=True))
+    named = dict(zip(names, types, strict=True))
+    return pa.table(sample, names=names), named, dict(zip(names, columns, strict=True))
 
 
 def _texts(records: bytes, names: Sequence[str], lines: _Lines) -> pa.Table:
@@ -288,7 +341,7 @@ def _skipped(row: object) -> str:
     return "skip"
 
 
-def _read_json(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, dict[str, str]]:
+def _read_json(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, dict[str, str], dict[str, pa.Array]]:
     objects, kept = [], []
     for number, line in json_records(_head(file, len)):
         try:
@@ -298,14 +351,16 @@ def _read_json(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, 
             if not lines.is_tolerant:
                 raise _no_object(number, line, error) from None
     if not objects:
-        return pa.table({}), {}
+        return pa.table({}), {}, {}
     types = {name: type for name, type in types_of_objects(objects, lines.spelling).items() if name not in LOG_COLUMNS}
     columns = tuple(SchemaColumn(name, column_type(type)) for name, type in types.items())
     topic = declare_topic("guessed", check_user_schema(Schema(columns)))
     records = RecordFile(
         io.BytesIO(b"\n".join(kept[:rows_max])), "", FileFormat.JSON, topic, None, lines.spelling, is_sparse=True
     )
-    return pa.Table.from_batches([piece.records.select(list(types)) for piece in records.pieces()]), types
+    texts = {name: [one.get(name) for one in objects] for name, type in types.items() if type in ("string", *_TIMES)}
+    written = {name: pa.array(values, pa.string()) for name, values in texts.items()}
+    return pa.Table.from_batches([piece.records.select(list(types)) for piece in records.pieces()]), types, written
 
 
 def _no_object(line: int, text: bytes, error: Exception) -> SchemaError:

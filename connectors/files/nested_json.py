@@ -53,7 +53,7 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = Counter(name for name, _ in pairs)
-        raise SchemaError(f"the name {names.most_common(1)[0][0]!r} comes twice in an object")
+        raise SchemaError(f"the name {names.most_common(1)[0][0]!r} is twice in an object")
     return found
 
 

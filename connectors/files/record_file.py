@@ -106,7 +106,7 @@ class RecordFile:
     ) -> None:
         if timestamp_column is not None and topic.timestamp not in (None, timestamp_column):
             raise ConfigError(
-                f"--timestamp-column {timestamp_column}: topic {topic.name} takes the event time from its column {topic.timestamp}"
+                f"--timestamp-column {timestamp_column}: topic {topic.name} has the event time in its column {topic.timestamp}"
             )
         if topic.format is not None and form is FileFormat.CSV:
             raise ConfigError(
@@ -190,7 +190,7 @@ class RecordFile:
     def _check_names(self, found: Sequence[str]) -> None:
         twice = [name for name, count in Counter(found).items() if count > 1]
         if twice:
-            raise SchemaError(f"{self._name}: the column {twice[0]!r} comes twice")
+            raise SchemaError(f"{self._name}: the column {twice[0]!r} is there twice")
         complaint = self._complaint(found)
         if complaint:
             is_csv = self._form is FileFormat.CSV and len(found) == 1

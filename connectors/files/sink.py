@@ -54,14 +54,14 @@ class FileSink(Sink):
     """
     Files of CSV, JSON lines or Parquet below `path`, plain or compressed.
 
-    Each `put` gives one file a partition and folder, `<topic>/[<column>=<value>/]<topic>+<partition>+<first offset>.<suffix>`.
-    A router changes the folder; the file's name keeps the topic, since several may come into one folder.
+    Each `put` writes one file for each partition and folder, `<topic>/[<column>=<value>/]<topic>+<partition>+<first offset>.<suffix>`.
+    A router changes the folder; the file's name keeps the topic, since several topics may be written into one folder.
     `batch.rows` and `batch.linger.ms` say how large files get. Files appear by a rename, whole and durable.
     """
 
     takes_other_names = True
     SETTINGS = (
-        Setting("path", "the folder that takes the files"),
+        Setting("path", "the folder to which the files are written"),
         Setting("format", "csv, json or parquet", default="json", choices=("csv", "json", "parquet")),
         Setting(
             "compression",
@@ -95,7 +95,7 @@ class FileSink(Sink):
             raise ConfigError(f"topic {topic.name} has no column {missing[0]!r} for partition.by; it has {topic.schema}")
         if self.settings["format"] == "csv" and not self._own_columns(topic) and not self.settings["metadata"]:
             raise ConfigError(
-                f"connector {self.name}: partition.by takes all columns of topic {topic.name}, and lines of CSV without values are no "
+                f"connector {self.name}: partition.by names all columns of topic {topic.name}, and lines of CSV without values are no "
                 "records; expected format=json or parquet, metadata=true, or a column for the files"
             )
         self._topics[topic.name] = topic

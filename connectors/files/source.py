@@ -92,19 +92,19 @@ class FileSource(Source):
     CSV with a line of names, JSON lines and Parquet, plain, `.gz` or `.zst`, exactly once.
 
     `path` is a file, a folder or a pattern such as `in/*.csv`. Files whose names begin with a dot or an underscore, or end in
-    `.tmp`, are left alone, and so are those younger than `min.age.ms`.
+    `.tmp`, are not read, and neither are files to which somebody has written within the last `min.age.ms`.
 
-    Files may grow while they are read and later: of CSV and JSON lines each record is read as soon as its line ends, and what is
-    not whole waits until the file was left alone for `min.age.ms`, else for five seconds; a last record without the end of its line
-    for a minute, if the task goes on. A file that changed otherwise is an error.
+    Files may grow while they are read and later: of CSV and JSON lines each record is read as soon as its line ends.
+    What is not whole is read after nobody has written to the file for `min.age.ms`, or for five seconds unless given; for a last record
+    without the end of its line this is a minute, unless the task runs once. A file that changed otherwise is an error.
     """
 
     POSITION = POSITION_IN_FILE
     SETTINGS = (
         Setting("path", "a file, a folder, or a pattern of files"),
-        Setting("format", "csv, json or parquet; else the suffix says", default=None, choices=("csv", "json", "parquet")),
+        Setting("format", "csv, json or parquet; by the suffix unless given", default=None, choices=("csv", "json", "parquet")),
         Setting("schema", "the columns of a topic that is created, such as 'id bigint, name string'; else guessed", default=None),
-        Setting("delimiter", "what stands between the values of CSV, such as ; or a tab", default=","),
+        Setting("delimiter", "the character between the values of CSV, such as ; or a tab", default=","),
         Setting(
             "header",
             "whether CSV begins with a line of names; else schema or the topic has them, in their order",
@@ -121,7 +121,7 @@ class FileSource(Source):
         Setting("timestamp.column", "the column of the file with the event time", default=None),
         Setting(
             "null",
-            "what stands for null in CSV, without quotes; several have commas between: NULL,NA, has nothing too",
+            "the unquoted texts that mean null in CSV, with commas between; NULL,NA, includes the empty text",
             "texts",
             ("",),
         ),
@@ -133,14 +133,14 @@ class FileSource(Source):
         ),
         Setting(
             "min.age.ms",
-            "how long a file must have been left alone before it is read; else whole records are read at once, and what is not whole "
-            "after 5 s. 0 says that files are whole when they come",
+            "how long nobody must have written to a file before it is read; unless given, whole records are read at once, and others "
+            "after 5 s; 0 says that files are whole when they appear",
             "integer",
             None,
             least=0,
         ),
-        Setting("finished.path", "the folder that takes files that were read to their end", default=None),
-        Setting("error.path", "the folder that takes files that cannot be read", default=None),
+        Setting("finished.path", "the folder to which files are moved after they were read to their end", default=None),
+        Setting("error.path", "the folder to which files are moved that cannot be read", default=None),
     )
 
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:

@@ -52,8 +52,9 @@ class HttpSink(Sink):
     A user in `url` is sent as `Authorization: Basic`.
 
     `Idempotency-Key` is `<connector>/<topic>/<id>/<partition>/<offset>`; the id is the topic's and its log's, so that no two records
-    have one key. A request is tried again after 408, 425, 429 and 5xx, as the receiver's `Retry-After` says; any other answer but 2xx
-    is an error of the record, behind which nothing is sent unless such errors are tolerated. A deletion is a DELETE with the key.
+    have one key. A record counts as sent if the receiver answers 2xx. After 408, 425, 429, 500, 502, 503 and 504, and if no answer
+    arrives, the request is sent again, after the seconds that the receiver's `Retry-After` says (at most 10). Every other answer is an
+    error of the record: unless such errors are tolerated, no later record of the partition is sent. A deletion is a DELETE with the key.
     """
 
     takes_other_names = True
@@ -90,11 +91,11 @@ class HttpSink(Sink):
             path = f"{found.path}{found.query}"
         except ValueError as error:
             raise ConfigError(
-                f"connector {self.name}: the url has no port that is a number from 1 to 65535, or no host: {error}; expected such as "
+                f"connector {self.name}: the url has no port that is a number from 1 to 65535, or no host: {error}; expected something like "
                 "https://user:password@host:8080/path, with %2F for a / in a password"
             ) from None
         if found.scheme not in ("http", "https") or not found.hostname:
-            raise ConfigError(f"url={self.settings['url']!r}; expected such as https://host/path")
+            raise ConfigError(f"url={self.settings['url']!r}; expected something like https://host/path")
         if re.search(r"[\s\0]", url) or found.netloc.count("@") > 1 or (re.match(r"\w+://[^/?#@]*:", url) and url.count("@") > 1):
             raise ConfigError(
                 "the url has a space, or an @ behind a password; expected %20 for a space, and %40 for an @ that is not in front of the host"
@@ -220,7 +221,7 @@ class HttpSink(Sink):
                 return f"the receiver answered {status}: {said[:200]}"
             wait = min(10.0, after if after is not None else 2 * wait)
             if time.monotonic() + wait > deadline:
-                raise ConnectionError(f"{self._place()} does not take records: {status or ''} {said[:200]}".replace("  ", " "))
+                raise ConnectionError(f"{self._place()} does not accept records: {status or ''} {said[:200]}".replace("  ", " "))
             time.sleep(wait)
 
     def _request(self, method: str, body: bytes, key: str) -> tuple[int, str, float | None]:

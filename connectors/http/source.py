@@ -58,20 +58,20 @@ class Posted:
 
 class HttpSource(Source):
     """
-    Takes JSON by POST: an object, a list of them, or an object a line.
+    Accepts JSON by POST: an object, a list of objects, or an object on each line.
 
     A request is all or nothing, unless `errors.tolerance` is `all`: then a record that does not fit alone is left out.
-    It is answered by 200 after the commit, 400 if a record does not fit (413 if one is too
-    large), 401 without the token, 503 if it could not be committed in time: then it may be sent again, with the same `Idempotency-Key` without doubling.
-    Of these keys the last are remembered, some 64,000.
+    It is answered by 200 after the commit, by 400 if a record does not fit (413 if one is too large), by 401 without the token, and by 503
+    if it could not be committed in time. Then it may be sent again; with the same `Idempotency-Key` nothing is written twice. The last
+    64,000 of these keys or so are remembered.
     """
 
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         Setting("host", "the address to listen at", default="127.0.0.1"),
-        Setting("port", "the port; 0 takes a free one", "integer", 8080, least=0, most=65535),
-        Setting("path", "the path that takes records", default="/"),
+        Setting("port", "the port; 0 chooses a free one", "integer", 8080, least=0, most=65535),
+        Setting("path", "the path to which records are posted", default="/"),
         Setting("token", "what `Authorization: Bearer` must say", default=None, is_secret=True),
-        Setting("schema", "the columns of a topic that is created; else it takes any JSON", default=None),
+        Setting("schema", "the columns of a topic that is created; without it the topic accepts any JSON", default=None),
         Setting("max.body.bytes", "the largest request", "integer", 16 << 20, least=1),
         Setting("commit.timeout.ms", "how long a request waits for its commit", "integer", 30_000, least=1),
     )
@@ -141,7 +141,7 @@ class HttpSource(Source):
                     f"{said} has the column {column.name!r} of type {known.type}, and schema says {column.type}; {expected}"
                 )
             if known.arrow.nullable and not column.arrow.nullable:
-                raise ConfigError(f"{said} takes null in the column {column.name!r}, and schema says NOT NULL; {expected}")
+                raise ConfigError(f"{said} accepts null in the column {column.name!r}, and schema says NOT NULL; {expected}")
         if self.settings["key"] and topic.schema == OPAQUE_SCHEMA:
             raise ConfigError(f"{said} has any JSON, and no column for key={','.join(self.settings['key'])}; {expected}")
         self._topic = topic

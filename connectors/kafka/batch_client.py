@@ -440,7 +440,7 @@ class BatchClient:
         code = getattr(error, "errno", None)
         if isinstance(error, ssl.SSLCertVerificationError) or (isinstance(error, ssl.SSLError) and "EOF" not in self.said):
             raise ConfigError(
-                f"{self.where} does not let the connector in: {self.said}; see the settings kafka.security.protocol and kafka.ssl.*"
+                f"{self.where} refuses the connector's login: {self.said}; see the settings kafka.security.protocol and kafka.ssl.*"
             )
         if isinstance(code, int) and not isinstance(error, OSError) and code not in PASSING:
             raise self.meaning(code, said=self.said)

@@ -46,7 +46,7 @@ def meaning_of(code: int, name: str, where: str, topic: str | None = None) -> Ex
         return FencedError(f"{where}: a newer instance of the connector writes; this one stops")
     if code in _NOT_LET_IN:
         return ConfigError(
-            f"{where} does not let the connector in: {name}; see the settings kafka.security.protocol and kafka.sasl.*"
+            f"{where} refuses the connector's login: {name}; see the settings kafka.security.protocol and kafka.sasl.*"
         )
     if code in _REFUSED:
         return ConfigError(f"{where} refuses{about}: {name}")

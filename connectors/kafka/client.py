@@ -52,7 +52,9 @@ def check_client(connector: Connector) -> None:
         found = _BROKER.fullmatch(broker.strip())
         if found is None or not 0 < int(found["port"] or 9092) < 65536:
             shown = "an address with @, which may hold a password" if "@" in written else repr(written)
-            raise ConfigError(f"bootstrap.servers={shown}; expected such as host:9092,host:9092, with ports from 1 to 65535")
+            raise ConfigError(
+                f"bootstrap.servers={shown}; expected something like host:9092,host:9092, with ports from 1 to 65535"
+            )
     check_client_settings(connector.name, connector.settings["kafka."])
 
 
@@ -60,7 +62,7 @@ def check_topic(setting: str, name: str, written: str) -> None:
     """ConfigError for a setting that names no topic of Kafka; `name` is what is `written` with a topic in place of ${topic}."""
     if not is_name(name):
         raise ConfigError(
-            f"{setting}={written!r}; expected the name of one topic, of a-z A-Z 0-9 . _ -, in which ${{topic}} may stand for the other side's name"
+            f"{setting}={written!r}; expected the name of one topic, of a-z A-Z 0-9 . _ -, in which ${{topic}} is replaced by the other side's name"
         )
 
 
@@ -122,7 +124,7 @@ def meaning(error: Any, connector: Connector, errors: Errors) -> Exception:
     heard = errors.last
     if heard is not None and heard.code() in (codes._AUTHENTICATION, codes._SSL, codes.SASL_AUTHENTICATION_FAILED):
         return ConfigError(
-            f"{where} does not let the connector in: {heard.str()}; see the settings kafka.security.protocol and kafka.sasl.*"
+            f"{where} refuses the connector's login: {heard.str()}; see the settings kafka.security.protocol and kafka.sasl.*"
         )
     refused = (
         codes.TOPIC_AUTHORIZATION_FAILED,

@@ -41,17 +41,17 @@ class KafkaSink(Sink):
     """
     Writes records with their keys, headers and times, exactly once, in transactions.
 
-    `kafka.topic` is the topic's name unless given, and is created with as many partitions if it is missing. A record goes where Kafka's own
-    partitioner sends its key. If there are as many partitions as in the log, records of bytes go to the partition that they have there, unless
-    `kafka.partitioner` is given, and so do records without a key.
-    Rows go as record batches, by the column; where a setting of the client is one that this way does not know, one by one.
+    `kafka.topic` is the topic's name unless given, and is created with as many partitions if it is missing. Kafka's own partitioner chooses the
+    partition by the key. If there are as many partitions as in the log, records of bytes and records without a key stay in the partition that
+    they have there, unless `kafka.partitioner` is given. Rows are written as record batches, column by column; if the batch client does not
+    know a setting, they are written one by one.
     """
 
     IS_RAW = True
     takes_other_names = True
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         *CLIENT_SETTINGS,
-        Setting("kafka.topic", "the topic of Kafka; ${topic} stands for the log's name", default="${topic}"),
+        Setting("kafka.topic", "the topic of Kafka; ${topic} is replaced by the log's name", default="${topic}"),
         Setting("auto.create", "whether a missing topic is created", "boolean", True),
     )
 
@@ -122,8 +122,8 @@ class KafkaSink(Sink):
             if self._targets.setdefault(target, before) != before:
                 raise ConfigError(
                     f"connector {self.name}: rows of topic {place.topic} went to the topic of Kafka with the id {before}, and {target} has the "
-                    f"id {self._targets[target]}: it was deleted and made again, or is another one by the setting kafka.topic; what comes now would "
-                    f"be a part of the rows. {self._advice}"
+                    f"id {self._targets[target]}: it was deleted and made again, or is another one by the setting kafka.topic; the rows from now on would "
+                    f"be only a part of all rows. {self._advice}"
                 )
 
     @property
@@ -147,7 +147,7 @@ class KafkaSink(Sink):
         self._writer.write(records, self._claims(ends), lambda: failpoints.reach("connect.in_target"))
 
     def close(self) -> None:
-        """Let go; a transaction under way is not committed."""
+        """Close the connection; a transaction under way is not committed."""
         if self._writer is not None:
             self._writer.close()
 
@@ -166,7 +166,7 @@ class KafkaSink(Sink):
         if count is None and is_written:
             raise ConfigError(
                 f"connector {self.name}: Kafka at {self.settings['bootstrap.servers']} has no topic {name}, and rows of topic {topic.name} were "
-                f"written before: it was deleted, or is another one by the setting kafka.topic; what comes now would be a part of the rows. "
+                f"written before: it was deleted, or is another one by the setting kafka.topic; the rows from now on would be only a part of all rows. "
                 f"{self._advice}"
             )
         if count is None and not self.settings["auto.create"]:

@@ -72,7 +72,7 @@ class SinkRecords:
         """The error for these rows, with the size of each; `limit` says the setting by which they are too large."""
         sizes = pc.add(*(pc.fill_null(pc.binary_length(self.rows[name]), 0) for name in (KEY, VALUE)))
         reasons = tuple(
-            f"Kafka at {servers} does not take a record of {sizes[number]} bytes for the topic {self.topic}; expected at "
+            f"Kafka at {servers} does not accept a record of {sizes[number]} bytes for the topic {self.topic}; expected at "
             f"most {limit}: raise it, or send smaller records"
             for number in numbers
         )

@@ -33,10 +33,10 @@ _LOGGER = logger_of(__name__)
 
 class KafkaSource(Source):
     """
-    Reads `kafka.topic` (or several, with commas between) from the beginning on, exactly once.
+    Reads `kafka.topic` (or several, with commas between) from the beginning, exactly once.
 
     Records of open and aborted transactions are not read. `topic` is Kafka's name unless given; it is created with as many
-    partitions, and a record of bytes stays in its partition. The group `connect-<name>` is committed in Kafka for lag alone.
+    partitions, and a record of bytes stays in its partition. The group `connect-<name>` is committed in Kafka only to show the lag.
     """
 
     IS_RAW = True
@@ -45,7 +45,7 @@ class KafkaSource(Source):
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         *CLIENT_SETTINGS,
         Setting("kafka.topic", "the topics of Kafka, with commas between", "list"),
-        Setting("topic", "the topic of the log; ${topic} stands for Kafka's name", default="${topic}"),
+        Setting("topic", "the topic of the log; ${topic} is replaced by Kafka's name", default="${topic}"),
     )
 
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:

@@ -69,7 +69,9 @@ def check_address(url: str) -> None:
         psycopg = library()
     except ConfigError:
         return
-    expected = "expected such as postgresql://user:password@host:5432/database, with %2F for a / and %40 for an @ in a password"
+    expected = (
+        "expected something like postgresql://user:password@host:5432/database, with %2F for a / and %40 for an @ in a password"
+    )
     if not url.strip():
         raise ConfigError(f"connection.url is empty; {expected}")
     try:

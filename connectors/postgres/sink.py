@@ -69,7 +69,7 @@ WHERE there.castsource = to_regtype($1) AND there.casttarget = to_regtype($2) AN
 
 class PostgresSink(Sink):
     """
-    Inserts or upserts rows, and deletes those whose deletion comes, exactly once.
+    Inserts or upserts rows, and deletes the rows of deletions, exactly once.
 
     `table` is the topic's name unless given, and may have `${topic}` in it; it is created, or checked. With
     `insert.mode=upsert` the topic's key is the table's. A deletion needs `delete.enabled` and a key.
@@ -78,7 +78,7 @@ class PostgresSink(Sink):
     takes_other_names = True
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         Setting("connection.url", "where PostgreSQL is, such as postgresql://user:password@host/database", is_secret=True),
-        Setting("table", "the table; ${topic} stands for the topic's name", default="${topic}"),
+        Setting("table", "the table; ${topic} is replaced by the topic's name", default="${topic}"),
         Setting("insert.mode", "insert, or upsert by the topic's key", default="insert", choices=("insert", "upsert")),
         Setting("delete.enabled", "whether a deletion deletes the row of its key", "boolean", False),
         Setting("auto.create", "whether a missing table is created", "boolean", True),

@@ -106,7 +106,7 @@ class PostgresSource(Source):
     Reads `tables`, each into a topic: first all rows, then every change that was committed, exactly once.
 
     The topic is `topic.prefix` and the table's name, its key the primary key. A deletion is a tombstone; a change of key is a
-    tombstone and a row. The place is the publication and the replication slot, which both are made if they are missing.
+    tombstone and a row. The publication and the replication slot are made if they are missing.
     PostgreSQL keeps its log until the rows are committed here, also while the connector does not run.
     """
 
@@ -117,16 +117,16 @@ class PostgresSource(Source):
         Setting("topic.prefix", "what the names of the topics begin with, before the table's name", default=""),
         Setting("slot.name", "the replication slot; streamkit_<connector> unless given, with a digest where the name cannot be that of a slot", default=""),
         Setting("publication.name", "the publication; streamkit_<connector> unless given", default=""),
-        Setting("heartbeat.interval.ms", "how often PostgreSQL hears how far an idle source has read", "integer", 10_000, least=1),
-        Setting("truncate.mode", "what TRUNCATE does: fail stops the task, skip leaves the topic as it is", default="fail", choices=("fail", "skip")),
+        Setting("heartbeat.interval.ms", "how often an idle source tells PostgreSQL how far it has read", "integer", 10_000, least=1),
+        Setting("truncate.mode", "what happens at a TRUNCATE: fail stops the task, skip leaves the topic as it is", default="fail", choices=("fail", "skip")),
         Setting(
             "toast.mode",
-            "what an update does that leaves out a large value: fail refuses it, read asks for the value that is there now",
+            "what happens if an update leaves out a large value: fail refuses it, read asks for the value that is there now",
             default="fail",
             choices=("fail", "read"),
         ),
         Setting("poll.linger.ms", "how long a poll waits for more changes while they follow each other", "integer", 50, least=0),
-        Setting("poll.rows", "the most rows that a poll brings", "integer", 50_000, least=1),
+        Setting("poll.rows", "the most rows of a poll", "integer", 50_000, least=1),
         DECIMAL_SETTING,
         INFINITY_SETTING,
     )  # fmt: skip
@@ -192,7 +192,7 @@ class PostgresSource(Source):
             other = topics.setdefault(topic_name(table), table)
             if other != table:
                 raise ConfigError(
-                    f"the connector {self.name} would bring the tables {other} and {table} into one topic, {self._topic(table)}; "
+                    f"the connector {self.name} would read the tables {other} and {table} into one topic, {self._topic(table)}; "
                     "expected a connector with a setting `topic` for one of them"
                 )
 
@@ -254,7 +254,7 @@ class PostgresSource(Source):
             self._check_said_key(one)
             self._check_key_types(one.written, one.columns, key_now(one))
         for table, child in children_of(self._connection, self._tables.values()):
-            _LOGGER.warning("table %s has the child %s, whose rows do not come with it; name it in tables, too", table, child)
+            _LOGGER.warning("table %s has the child %s, whose rows are not read with it; name it in tables, too", table, child)
         position, again = self._compared(known, found)
         if position is None and known is not None:
             release(self._connection, self._slot)
@@ -385,10 +385,10 @@ class PostgresSource(Source):
         if self.settings[RECREATED_MODE] != BEGIN:
             raise ConfigError(
                 f"{said}. What was changed there meanwhile, since {lsn} at the earliest, is lost, and putting the "
-                f"former state back brings none of it. To take all rows of a table that was made again: {RECREATED_MODE}={BEGIN}, or "
+                f"former state back brings none of it. To read all rows of a table that was made again: {RECREATED_MODE}={BEGIN}, or "
                 f"streamkit connect offsets reset {self.name} for all tables; delete the topic before if it must not have rows that are gone"
             )
-        _LOGGER.warning("%s; all rows are taken again, since %s=%s", said, RECREATED_MODE, BEGIN)
+        _LOGGER.warning("%s; all rows are read again, since %s=%s", said, RECREATED_MODE, BEGIN)
 
     def _check_keys(self, before: Identities, now: Identities) -> None:
         """A topic keeps its key: else a row that changes its former key would stay under both."""
@@ -525,7 +525,7 @@ class PostgresSource(Source):
 
     def _again(self) -> str:
         return (
-            f"To take all rows again: streamkit connect offsets reset {self.name}, and delete the topics if they must not have "
+            f"To read all rows again: streamkit connect offsets reset {self.name}, and delete the topics if they must not have "
             "rows that are gone"
         )
 

@@ -130,7 +130,7 @@ def written_tables(connection: Any, names: Sequence[str]) -> list[str]:
         asked = {"schema": schema_like, "table": table_like, "others": [oid for oid in others if oid is not None]}
         rows = connection.execute(_FITTING, asked).fetchall()
         if not rows:
-            raise ConfigError(f"no table fits {name} in `tables`; expected such as sales.* for the tables of a schema")
+            raise ConfigError(f"no table fits {name} in `tables`; expected something like sales.* for the tables of a schema")
         found |= dict.fromkeys(spelled(None if schema_like is None else schema, table) for schema, table in rows)
     return list(found)
 

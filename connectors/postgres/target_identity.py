@@ -36,7 +36,7 @@ def check_target(cursor: Any, connector: str, topic: str, table: str) -> None:
     name = connector.replace("'", "''")
     raise ConfigError(
         f"connector {connector}: rows of topic {topic} went to the table with the oid {known[0]}, and the table {table} {now}: it was dropped, "
-        "dropped and made again, or is another one by the setting `table`; what comes now would be a part of the rows. To write all "
+        "dropped and made again, or is another one by the setting `table`; the rows from now on would be only a part of all rows. To write all "
         f"again: DELETE FROM streamkit_positions WHERE connector = '{name}', then streamkit connect offsets reset {connector}. "
         f"To go on behind the positions, where the table has the rows: DELETE FROM {TARGETS} WHERE connector = '{name}'"
     )

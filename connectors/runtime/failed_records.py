@@ -43,7 +43,7 @@ def declare_dead_letters(log: Log, topic: str) -> None:
     reason = "has columns" if found.schema != OPAQUE_SCHEMA else "is compacted" if found.is_compacted else None
     if reason is not None:
         raise ConfigError(
-            f"found {DEAD_LETTERS}={topic}, and the topic {topic} {reason}: it cannot take each record that fails; expected a topic of bytes "
+            f"found {DEAD_LETTERS}={topic}, and the topic {topic} {reason}: it cannot hold every record that fails; expected a topic of bytes "
             "that is not compacted, or a name that no topic has, which is created"
         )
 

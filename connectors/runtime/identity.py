@@ -51,7 +51,7 @@ def checked(
         said = f"connector {source.name}: {source.name_of(split)} was deleted and made again: it was {known}, and is {identities[split]}"
         if source.settings[RECREATED_MODE] != BEGIN:
             raise ConfigError(
-                f"{said}. What came behind the position {_shown(position)} in the former one and was not read is lost, and the new one "
+                f"{said}. Rows of the former one after the position {_shown(position)} that were not read are lost, and the new one "
                 f"has not been read. To read it from its beginning: {RECREATED_MODE}={BEGIN}, or streamkit connect offsets reset {source.name}, "
                 "which forgets all positions; delete the topic before if it must not have rows of the former one"
             )

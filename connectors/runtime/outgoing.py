@@ -26,11 +26,13 @@ def outgoing(sink: Sink, topic: Topic) -> Topic:
     found = sink.chain.run(topic.name, _without_rows(topic), topic.key)
     if len(found) != 1:
         raise ConfigError(
-            f"connector {sink.name}: the transforms send rows of {topic.name} to {', '.join(sorted(found))}; a sink takes them all to one name"
+            f"connector {sink.name}: the transforms send rows of {topic.name} to {', '.join(sorted(found))}; a sink must write them all under one name"
         )
     ((name, rows),) = found.items()
     if name != topic.name and not sink.takes_other_names:
-        raise ConfigError(f"connector {sink.name}: {type(sink).__name__} names what it writes by the topic; it takes no routers")
+        raise ConfigError(
+            f"connector {sink.name}: {type(sink).__name__} names what it writes by the topic; it cannot have routers"
+        )
     key = key_columns(rows) or ()
     named = [field for field in rows.schema if field.name not in _OWN]
     parsed = Schema.parse(pa.schema(named))
@@ -64,8 +66,8 @@ def transformed(sink: Sink, topic: Topic, target: Topic, rows: pa.Table) -> Mapp
     others = sorted(name for name in found if name != target.name)
     if others:
         raise ConfigError(
-            f"connector {sink.name}: a router sends rows of {topic.name} to {others[0]}, and others to {target.name}; a sink takes rows of "
-            "one topic to one name, as RegexRouter without a predicate gives it"
+            f"connector {sink.name}: a router sends rows of {topic.name} to {others[0]}, and others to {target.name}; a sink must "
+            "write rows of one topic under one name, as RegexRouter without a predicate gives it"
         )
     return {name: _fitted(part, target) for name, part in found.items()}
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -76,7 +77,7 @@ class Rest:
         self._hosts = hosts
         self._log = log
         self._worker = worker
-        routes = [
+        self.routes = [
             _route("GET", "/", self.root),
             _route("GET", "/connectors", self.connectors),
             _route("GET", "/connectors/{name}", self.connector),
@@ -86,12 +87,12 @@ class Rest:
             _route("GET", "/connectors/{name}/tasks/{task:int}/status", self.task_status),
             _route("GET", "/connectors/{name}/offsets", self.offsets),
             *(_route("PUT", f"/connectors/{{name}}/{to}", partial(self.change, to=to)) for to in ("pause", "resume", "stop")),
-            _route("POST", "/connectors/{name}/restart", self.restart),
+            _route("POST", "/connectors/{name}/restart", self.restart, takes={"includeTasks": "true", "onlyFailed": "false"}),
             _route("GET", "/connector-plugins", self.plugins),
             _route("PUT", "/connector-plugins/{name}/config/validate", self.validate, takes_body=True),
         ]
         errors = (HTTPException, BodyError, NotFoundError, StreamKitError)
-        self._answers = Starlette(routes=routes, exception_handlers=dict.fromkeys(errors, self._refused))
+        self._answers = Starlette(routes=self.routes, exception_handlers=dict.fromkeys(errors, self._refused))
         self._answers.router.redirect_slashes = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,7 +118,7 @@ class Rest:
                 return self.error(404, f"HTTP 404 Not Found: {path}")
             case HTTPException(status_code=405):
                 answer = self.error(
-                    405, f"HTTP 405 Method Not Allowed: {request.method} {path}; files say which connectors there are"
+                    405, f"HTTP 405 Method Not Allowed: {request.method} {path}; connectors are declared in files"
                 )
             case HTTPException():
                 answer = self.error(error.status_code, error.detail)
@@ -295,15 +296,31 @@ def _version() -> str:
     return streamkit.__version__
 
 
-def _route(verb: str, path: str, answer: Callable[..., Any], *, takes_body: bool = False) -> Route:
-    """A route whose answer is computed by a thread, since it reads the log."""
+def _route(
+    verb: str, path: str, answer: Callable[..., Any], *, takes_body: bool = False, takes: Mapping[str, str] = MappingProxyType({})
+) -> Route:
+    """A route whose answer is computed by a thread, since it reads the log; it `takes` parameters with the one value that says what it does."""
 
     async def endpoint(request: Request) -> Response:
+        _check_parameters(request, f"{verb} {path}", takes)
         body = await _json_of(request)
         found = await asyncio.to_thread(answer, **request.path_params, **({"body": body} if takes_body else {}))
         return found if isinstance(found, Response) else JSONResponse(found)
 
     return Route(path, endpoint, methods=[verb])
+
+
+def _check_parameters(request: Request, route: str, takes: Mapping[str, str]) -> None:
+    """Refuse a request that asks for something which its answer would not heed."""
+    for name, value in request.query_params.multi_items():
+        if name not in takes:
+            raise HTTPException(
+                400, f"the parameter {name!r} is not known to {route}; expected {' or '.join(takes) or 'no parameters'}"
+            )
+        if value.lower() != takes[name]:
+            raise HTTPException(
+                400, f"found {name}={value!r}; {route} does only what {name}={takes[name]} says, so expected that, or nothing"
+            )
 
 
 async def _json_of(request: Request) -> Any:

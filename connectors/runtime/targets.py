@@ -59,7 +59,9 @@ def _deleted(source: Source, position: Position, split: str, before: Targets, id
         return None
     has_moved = before["routers"] != _routers(source)
     if has_moved and source.GOES_TOGETHER:
-        raise ConfigError(_other(source, split, "the topics that transforms name", "others: a router came, went or was changed"))
+        raise ConfigError(
+            _other(source, split, "the topics that transforms name", "others: a router was added, removed or changed")
+        )
     for what, (name, topic_id) in before["topics"].items():
         if what in now and now[what] != name:
             if source.GOES_TOGETHER:
@@ -68,8 +70,8 @@ def _deleted(source: Source, position: Position, split: str, before: Targets, id
         if what not in now or topic_id is None or ids.get(name) == topic_id:
             continue
         said = (
-            f"connector {source.name}: topic {name}, which had what lies before the position, was deleted; a new one would have only "
-            "what comes from now on"
+            f"connector {source.name}: topic {name}, which had the rows before the position, was deleted; a new one would have only "
+            "the rows from now on"
         )
         if source.settings[RECREATED_MODE] != BEGIN:
             raise ConfigError(f"{said}. {_advice(source, split)}")
@@ -79,14 +81,14 @@ def _deleted(source: Source, position: Position, split: str, before: Targets, id
 
 def _other(source: Source, split: str, before: str, now: str) -> str:
     return (
-        f"connector {source.name}: what it has read went to {before}, and what comes from now on would go to {now}, without the former rows. "
-        f"Expected the settings that it had. {_advice(source, split)}"
+        f"connector {source.name}: its rows were written to {before}, and from now on would be written to {now}, without the former rows. "
+        f"Expected the former settings. {_advice(source, split)}"
     )
 
 
 def _advice(source: Source, split: str) -> str:
     if not source.GOES_TOGETHER:
-        return f"To go on with a new one, and forget what lies before: {RECREATED_MODE}={BEGIN}, or streamkit connect offsets reset {source.name}"
+        return f"To go on with a new one, without the former rows: {RECREATED_MODE}={BEGIN}, or streamkit connect offsets reset {source.name}"
     return (
         f"To read all again: streamkit connect offsets reset {source.name}; to go on without the former rows: streamkit connect offsets set "
         f"{source.name} {split} POSITION, with the position that streamkit connect offsets show {source.name} says"

@@ -95,7 +95,7 @@ def check_columns(connector: Connector, place: str, failures: Sequence[RecordFai
     """ConfigError where a transform's settings do not fit the columns of the records: no record is to blame, whatever is tolerated."""
     for one in failures:
         if getattr(one.error, "is_of_columns", False):
-            said = f"connector {connector.name}, {place}, {one.stage}: {one.error}; no record of these columns can pass, so correct the setting"
+            said = f"connector {connector.name}, {place}, {one.stage}: {one.error}; no record with these columns can be processed, so correct the setting"
             raise ConfigError(connector.redacted(said)) from one.error
 
 

@@ -237,7 +237,7 @@ class Worker:
         declare_internal_topic(self._log, topic, "task int", partitions=connector.settings["tasks.max"])
         return self._log.consumer(
             topic,
-            f"connect-{connector.name}-tasks",
+            topic,  # a name that no connector gives a group: that of a sink is connect-NAME, whatever its name ends with
             session_timeout_ms=self._session_timeout_ms,
             on_assigned=self._take,
             on_revoked=self._give,

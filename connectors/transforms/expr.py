@@ -25,8 +25,8 @@ class Expr(Transform):
     """
     Gives the columns `select`, of the rows where `where` is true; both are SQL texts of StreamKit's expressions.
 
-    They see the columns of the value, and of the key those that the value has not. `*` in front stands for the value's
-    columns. Tombstones pass as they are.
+    They can use the columns of the value, and those columns of the key that the value does not have. `*` in front means all columns of the
+    value. Tombstones are passed on as they are.
     """
 
     NAME = "expr"

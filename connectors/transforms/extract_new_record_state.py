@@ -42,7 +42,7 @@ class ExtractNewRecordState(Transform):
     PACKAGE = "io.debezium.transforms."
     SETTINGS = (
         Setting(
-            "delete.tombstone.handling.mode", "what becomes of deletions and tombstones", default=None, choices=tuple(_MODES)
+            "delete.tombstone.handling.mode", "what is done with deletions and tombstones", default=None, choices=tuple(_MODES)
         ),
         Setting("delete.handling.mode", "the older name for deletions", default=None, choices=("drop", "rewrite", "none")),
         Setting("drop.tombstones", "the older name for tombstones", "boolean", None),

@@ -17,7 +17,7 @@ def steps_of(path: str, said: Callable[[str], str]) -> list[str]:
         if path[place] == "`":
             match = _QUOTED.match(path, place)
             if match is None:
-                raise ConfigError(said(f"field={path!r} has a backtick without its other; expected a path such as a.`b.c`"))
+                raise ConfigError(said(f"field={path!r} has only one backtick of a pair; expected a path such as a.`b.c`"))
             steps.append(match[1].replace("\\`", "`"))
             place = match.end()
         else:

@@ -11,7 +11,7 @@ from streamkit.connectors.transforms.transform import Transform
 
 
 class FilterTransform(Transform):
-    """Leaves out every record that comes; its predicate says which do."""
+    """Leaves out every record for which its predicate is true, or with `negate=true` false."""
 
     NAME = "Filter"
 

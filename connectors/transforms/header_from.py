@@ -20,7 +20,7 @@ class HeaderFrom(PartTransform):
     SETTINGS = (
         Setting("fields", "the columns", "list"),
         Setting("headers", "the names of their headers, in the same order", "list"),
-        Setting("operation", "move takes the columns out, copy leaves them", choices=("move", "copy")),
+        Setting("operation", "move removes the columns, copy keeps them", choices=("move", "copy")),
         NULL_DEFAULT,
     )
 

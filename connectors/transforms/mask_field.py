@@ -24,7 +24,7 @@ class MaskField(PartTransform):
     NAME = "MaskField"
     SETTINGS = (
         Setting("fields", "the columns", "list"),
-        Setting("replacement", "what stands there instead, of numbers and texts", default=None),
+        Setting("replacement", "the value in place of the masked one, for numbers and texts", default=None),
         NULL_DEFAULT,
     )
 

@@ -65,7 +65,7 @@ class SimpleDateFormat:
         while place < len(self.pattern):
             match = _TOKEN.match(self.pattern, place)
             if match is None:
-                raise ConfigError(f"the pattern {self.pattern!r} has a quote without its other; expected '' for a quote itself")
+                raise ConfigError(f"the pattern {self.pattern!r} has only one quote of a pair; expected '' for a quote itself")
             quoted, letter = match[1], match[2]
             text = match[0] if quoted is None else (quoted.replace("''", "'") or "'")
             found.append(DateFormatPart(letter, len(match[0])) if letter else DateFormatPart("", 0, text))

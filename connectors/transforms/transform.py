@@ -16,7 +16,7 @@ from streamkit.errors import SchemaError
 
 CONNECT = "org.apache.kafka.connect.transforms."
 NULL_DEFAULT = Setting(
-    "replace.null.with.default", "read and without effect: columns of StreamKit have no defaults", "boolean", True
+    "replace.null.with.default", "accepted without effect: columns of StreamKit have no defaults", "boolean", True
 )
 
 

@@ -205,7 +205,7 @@ class SourceContract(InWays):
         for settings in (routed, self.OTHER_TOPIC):
             if not self.source().GOES_TOGETHER:
                 pytest.skip("records that do not go together")
-            with pytest.raises(ConfigError, match=r"would go to .*without the former rows.*offsets reset in"):
+            with pytest.raises(ConfigError, match=r"would be written to .*without the former rows.*offsets reset in"):
                 SourceTask(self.source(**settings), 0, 1, log, is_once=True).run(Orders())
         self.run(log)
         self.check(log, 40)

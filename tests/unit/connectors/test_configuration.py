@@ -142,7 +142,7 @@ def test_names_differ(tmp_path):
 @pytest.mark.parametrize("made", [KafkaSource, KafkaSink])
 def test_brokers_that_are_none(made, brokers):
     """An address that no broker has is refused when the connector is made, not asked for ever."""
-    with pytest.raises(ConfigError, match=r"bootstrap\.servers=.*expected such as host:9092"):
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers=.*expected something like host:9092"):
         made("orders", {"topic" if made is KafkaSource else "topics": "t", "kafka.topic": "x", "bootstrap.servers": brokers})
 
 
@@ -153,7 +153,7 @@ def test_settings_on_which_exactly_once_rests(made, setting):
     config = {"topic" if made is KafkaSource else "topics": "t", "kafka.topic": "x"}
     with pytest.raises(ConfigError, match=rf"found kafka\.{re.escape(setting)}, which connector orders sets itself"):
         made("orders", {**config, "bootstrap.servers": "h", f"kafka.{setting}": "x"})
-    with pytest.raises(ConfigError, match="expected such as host:9092") as raised:
+    with pytest.raises(ConfigError, match="expected something like host:9092") as raised:
         made("orders", {**config, "bootstrap.servers": "user:hush-hush@h:9092"})
     assert "hush" not in str(raised.value)
 

@@ -271,7 +271,7 @@ def test_avro_types():
     assert connect_type(connect_schema(json.dumps({"type": "int", "connect.type": "int8"}))).arrow == pa.int8()
     itself = {"type": "record", "name": "node", "fields": [{"name": "next", "type": ["null", "node"]}]}
     for schema, message in (
-        (itself, "node holds itself"),
+        (itself, "node contains itself"),
         (["int", "string"], "a union of int, string .*KafkaSource with value.format=avro"),
         ("null", "null alone"),
     ):

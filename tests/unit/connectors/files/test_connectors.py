@@ -517,7 +517,7 @@ def test_a_null_in_csv_of_one_column(log, tmp_path, compression):
         assert back is not None
         found = [row["v"] for row in log.read(f"back-{name}").to_pylist()]
         assert sorted(found, key=repr) == sorted((one for one in values if one is not None or name == "two"), key=repr)
-    with pytest.raises(ConfigError, match=r"partition\.by takes all columns of topic one"):
+    with pytest.raises(ConfigError, match=r"partition\.by names all columns of topic one"):
         run([FileSink("none", topics="one", partition_by="v", **given)], log, once=True)
 
 

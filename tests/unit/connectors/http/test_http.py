@@ -311,7 +311,7 @@ def test_tries_and_refusals(log, receiver, people):
 def test_a_receiver_that_is_gone(log, people):
     """A receiver that does not answer is a connection that failed, and the message has no secrets of the URL's query."""
     sink = HttpSink("out", url="http://127.0.0.1:1/hook?token=hush", topics="people", retry_timeout_ms=200)
-    with pytest.raises(ConnectionError, match=r"http://127\.0\.0\.1:1/hook does not take records") as raised:
+    with pytest.raises(ConnectionError, match=r"http://127\.0\.0\.1:1/hook does not accept records") as raised:
         run([sink], log, once=True)
     assert "hush" not in str(raised.value)
 
@@ -346,7 +346,7 @@ def test_a_receiver_that_says_what_it_was_sent(log, receiver, people, name):
 @pytest.mark.parametrize("place", ["h:http", "u:hush/x@h", "h:99999", "h:-1", "h:0", "a..b", "[::1", "u:hush[x@h"])
 def test_addresses_that_are_none(place):
     """A port that is none is refused when the connector is made, by the connector's name, and nothing of a password is shown."""
-    with pytest.raises(ConfigError, match=r"connector out: the url has no port .*expected such as") as raised:
+    with pytest.raises(ConfigError, match=r"connector out: the url has no port .*expected something like") as raised:
         HttpSink("out", {"url": f"http://{place}/hook", "topics": "t"})
     assert "hush" not in str(raised.value)
 
@@ -376,7 +376,7 @@ def test_tokens_that_are_none(token):
 CONTRADICTED = [
     ({"schema": "k string, v int"}, r"the column 'k' of type int, and schema says string"),
     ({"schema": "k int, v int, w int"}, r"has no column 'w', which schema has: it has k, v"),
-    ({"schema": "k int, v int NOT NULL"}, r"takes null in the column 'v', and schema says NOT NULL"),
+    ({"schema": "k int, v int NOT NULL"}, r"accepts null in the column 'v', and schema says NOT NULL"),
     ({"schema": "k int, v int", "key": "v"}, r"has the key k, and the setting says key=v"),
     ({"key": "v"}, r"has the key k, and the setting says key=v"),
     ({"topic": "any", "schema": "k int"}, r"has no column 'k', which schema has: it has any JSON"),

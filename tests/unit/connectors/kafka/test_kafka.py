@@ -636,7 +636,7 @@ def test_what_is_missing_or_refused(broker, name, log):
     }  # fmt: skip
     create(broker, name, 1)
     produce(broker, name, [{"value": "x"}])
-    with pytest.raises(ConfigError, match="does not let the connector in") as raised:
+    with pytest.raises(ConfigError, match="refuses the connector's login") as raised:
         run([KafkaSource("in", secured | {"kafka.sasl.password": "wrong-one"})], log, once=True)
     assert "wrong-one" not in str(raised.value)
     run([KafkaSource("in", secured | {"kafka.sasl.password": "hunter2"})], log, once=True)
@@ -670,7 +670,7 @@ def test_scram(broker, name, log, mechanism):
     source, sink = both("hunter2")
     log.create_topic(name, format="bytes", partitions=1)
     for refused in both("wrong-one"):
-        with pytest.raises(ConfigError, match="does not let the connector in") as raised:
+        with pytest.raises(ConfigError, match="refuses the connector's login") as raised:
             refused()
         assert "wrong-one" not in str(raised.value)
     source()

@@ -93,6 +93,6 @@ def test_who_is_not_let_in(secured, certificate, folder, log, wrong, is_source):
         if is_source
         else SinkTask(KafkaSink("out", config, topics="out"), 0, 1, log, is_once=True)
     )
-    with pytest.raises(ConfigError, match=r"does not let the connector in: .*kafka\.security\.protocol") as raised:
+    with pytest.raises(ConfigError, match=r"refuses the connector's login: .*kafka\.security\.protocol") as raised:
         task.run(Orders())
     assert SECRET not in str(raised.value) and "swordfish" not in str(raised.value)

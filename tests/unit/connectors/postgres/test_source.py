@@ -557,7 +557,7 @@ def test_another_prefix(log, url, database, tables):
     )
     bring(log, source(url, tables, topic_prefix="a."))
     database.execute("INSERT INTO people VALUES (2)")
-    said = r"went to topic a\.\w+, and what comes from now on would go to topic b\.\w+.*offsets reset in; to go on .*offsets set in streamkit_in"
+    said = r"were written to topic a\.\w+, and from now on would be written to topic b\.\w+.*offsets reset in; to go on .*offsets set in streamkit_in"
     for _ in range(2):
         with pytest.raises(ConfigError, match=said):
             bring(log, source(url, tables, topic_prefix="b."))
@@ -1341,7 +1341,7 @@ def test_rows_that_postgresql_never_sends(log, url, database, caplog):
     database.execute("INSERT INTO children VALUES (2)")
     source = {"connection.url": url, "tables": "parents"}
     run([PostgresSource("in", source)], log, once=True)
-    assert "table parents has the child children, whose rows do not come with it" in caplog.text
+    assert "table parents has the child children, whose rows are not read with it" in caplog.text
     database.execute("UPDATE ONLY parents SET id = 3")
     database.execute("ALTER TABLE ONLY children NO INHERIT parents")
     run([PostgresSource("in", source)], log, once=True)

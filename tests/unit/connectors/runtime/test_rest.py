@@ -103,6 +103,20 @@ def test_restart(rest, log):
     """A restart is a request to the workers."""
     assert rest("POST", "/connectors/in/restart") == (204, None)
     assert status.read_requests(log)["in"].restarts == 1
+    assert rest("POST", "/connectors/in/restart?includeTasks=true&onlyFailed=false") == (204, None)
+    assert status.read_requests(log)["in"].restarts == 2
+
+
+def test_a_parameter_that_is_not_heeded_is_refused_in_words(rest, log):
+    """Nothing is asked of the workers then; the words say what the path takes."""
+    code, value = rest("POST", "/connectors/in/restart?bogus=1")
+    assert (code, value["message"]) == (
+        400, "the parameter 'bogus' is not known to POST /connectors/{name}/restart; expected includeTasks or onlyFailed"
+    )  # fmt: skip
+    code, value = rest("POST", "/connectors/in/restart?includeTasks=false")
+    assert code == 400 and "does only what includeTasks=true says" in value["message"]
+    assert "expected no parameters" in rest("PUT", "/connectors/in/pause?now=true")[1]["message"]
+    assert "in" not in status.read_requests(log)
 
 
 def test_plugins(rest):
@@ -137,6 +151,9 @@ def test_plugins(rest):
         ("PUT", "/connector-plugins/FileSource/config/validate", None, 400),
         ("PUT", "/connectors/in/pause", b"{", 400),
         ("GET", "/connectors/in/tasks/x/status", None, 404),
+        ("GET", "/connectors?expand=status", None, 400),
+        ("POST", "/connectors/in/restart?bogus=1", None, 400),
+        ("POST", "/connectors/in/restart?onlyFailed=true", None, 400),
     ],
 )
 def test_errors(rest, method, path, body, code):

@@ -162,9 +162,9 @@ def test_routers_that_a_sink_cannot_take(log, kept):
     with log.producer() as producer:
         producer.send("people", {"id": 1})
     router = ("RegexRouter", {"regex": "people", "replacement": "folk"})
-    with pytest.raises(ConfigError, match="it takes no routers"):
+    with pytest.raises(ConfigError, match="it cannot have routers"):
         run([Named("named", configured(router, topics="people"))], log, once=True)
-    with pytest.raises(ConfigError, match="a sink takes rows of one topic to one name"):
+    with pytest.raises(ConfigError, match="a sink must write rows of one topic under one name"):
         run([Kept("out", configured(("TimestampRouter", {}), topics="people"))], log, once=True)
     assert kept == []
 

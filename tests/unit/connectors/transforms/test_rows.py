@@ -120,5 +120,5 @@ def test_paths(path, steps):
 @pytest.mark.parametrize("path", ["`a", "a.`b", "`a.b`c"])
 def test_paths_that_are_none(path):
     """A backtick that does not end is an error."""
-    with pytest.raises(ConfigError, match="backtick without its other"):
+    with pytest.raises(ConfigError, match="only one backtick of a pair"):
         steps_of(path, str)
