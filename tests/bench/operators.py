@@ -14,6 +14,7 @@ from tests.bench.row import Row
 from tests.bench.session_windows import session_windows
 from tests.bench.stream_join import stream_join
 from tests.bench.table_join import table_join
+from tests.bench.windowed_sql import windowed_sql
 from tests.bench.word_count import word_count
 
 
@@ -30,4 +31,5 @@ OPERATORS: dict[str, OperatorWork] = {
     "session_windows": session_windows,
     "emissions": emissions,
     "hopping_memory": hopping_memory,
+    "windowed_sql": windowed_sql,
 }

@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 import pytest
 
 import streamkit as sk
-from tests.bench import hopping_memory, session_windows, stream_join, table_join, windowed, word_count
+from streamkit.engine.runs.compile import compile_with_settings
+from tests.bench import hopping_memory, session_windows, stream_join, table_join, windowed, windowed_sql, word_count
 from tests.bench.__main__ import WORKS, chosen_works
 from tests.bench.one_key import fill_table
 from tests.bench.operators import OPERATORS
@@ -22,9 +23,9 @@ def run(app, log, *, drain=False):
 
 
 def test_every_operator_has_its_row():
-    """Without names all works run; `operators` stands for the six of this page; each is one of them by its own name."""
+    """Without names all works run; `operators` stands for the seven of this page; each is one of them by its own name."""
     assert len(chosen_works([])) == len(WORKS) + len(OPERATORS)
-    expected = {"word_count", "table_join", "stream_join", "session_windows", "emissions", "hopping_memory"}
+    expected = {"word_count", "table_join", "stream_join", "session_windows", "emissions", "hopping_memory", "windowed_sql"}
     assert set(OPERATORS) == expected
     chosen = chosen_works(["operators", "word_count", "--fraction", "0.02"])
     sized = [work for work in chosen if isinstance(work, partial)]
@@ -106,6 +107,14 @@ def test_session_windows():
         sessions = log.read("sessions-totals")
     assert pc.sum(sessions["payments"]).as_py() == 500
     assert 20 < sessions.num_rows < 500
+
+
+def test_windowed_in_sql():
+    """The script makes the steps of the file of Python, which read and write the same topics."""
+    with fresh_log() as log:
+        fill(log, Rows(500, keys=5, seconds=120), partitions=2)
+        script, python = (compile_with_settings(one.topology("same"), log) for one in (windowed_sql, windowed))
+    assert script.fingerprint == python.fingerprint
 
 
 def test_emissions():

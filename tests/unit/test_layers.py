@@ -45,13 +45,14 @@ LAYERS = (
     ("connectors",),
     ("query", "description"),
     ("spark",),
+    ("sql",),
     ("serve",),
     ("notebook",),
     ("launch",),
     ("testing",),
     ("cli",),
 )
-CLI_ROOMS = ("terminal", "")  # "" are the commands themselves
+CLI_ROOMS = ("terminal", "prompt", "")  # "" are the commands themselves
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 OUTSIDE = ""  # the room of modules that lie in none
 ROOMS = {
@@ -78,8 +79,10 @@ ROOMS = {
         "times",
         "casts",
         "json",
+        "ksql",
         "python",
         "aggregates",
+        "sql",
         "analysis",
     ),
     "engine": ("rows", "epoch", "stage", "folding", "processors", "evolution", "operators", "runs"),

@@ -43,6 +43,8 @@ def _commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
         if hasattr(command, "list_commands"):
+            if command.invoke_without_command:
+                yield f"{path} {name}", command
             yield from _commands(command, f"{path} {name}")
         else:
             yield f"{path} {name}", command

@@ -51,6 +51,8 @@ EXAMPLES = {
     "Stream.drop": 'orders.drop("amount")',
     "Stream.named": 'orders.filter("amount > 10").named("large")',
     "Stream.select_key": 'orders.select_key("customer")',
+    "Stream.without_deletions": "orders.without_deletions()",
+    "Stream.without_key": "orders.without_key()",
     "Stream.map": 'orders.map(lambda row: {"cents": int(row["amount"] * 100)}, "cents int")',
     "Stream.map_values": 'orders.map_values(lambda row: {"cents": int(row["amount"] * 100)}, "cents int")',
     "Stream.flat_map": 'orders.flat_map(F.explode("tags").alias("tag"))',

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scripts.site.pages import ROOT
-from scripts.site.reference import commands, errors, functions, http, settings, verbs
+from scripts.site.reference import commands, errors, functions, http, ksql_functions, settings, verbs
 
 FOLDER = ROOT / "docs" / "reference"
 NOTE = "<!-- Made from the code by `make reference`. -->\n\n"
@@ -16,6 +16,7 @@ def made() -> dict[str, str]:
     pages = {
         "verbs": verbs,
         "functions": functions,
+        "ksql-functions": ksql_functions,
         "settings": settings,
         "command-line": commands,
         "errors": errors,
