@@ -35,6 +35,7 @@ from streamkit.log.opening import open_log
 from streamkit.plan.program import Program
 from streamkit.state.stores import MemoryStores
 from tests.kit.engine_run import DiedError, die
+from tests.kit.row_counts import check_row_counts
 
 TOPICS = ("a", "b", "c")
 AHEAD = "ahead"  # the topic with records far ahead
@@ -774,6 +775,7 @@ class Restarts:
             found = Counter(self._found(log, part))
             if found != expected:
                 return f"{part} holds {sorted(found - expected, key=repr)} for {sorted(expected - found, key=repr)}"
+        check_row_counts(log, "t")
         return None
 
     def _found(self, log: Log, part: Part) -> Iterator[Any]:

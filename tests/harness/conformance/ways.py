@@ -22,6 +22,7 @@ from tests.harness.conformance.builder import Builder, Json, key_groups_of
 from tests.harness.conformance.interpreter.rules import Rules
 from tests.harness.conformance.interpreter.run import results
 from tests.harness.conformance.running import Record, new_records, take, take_together
+from tests.kit.row_counts import check_row_counts, sampled_early
 from tests.kit.tiny_tiers import tiny_tiers
 
 TASKS = (1, 2, 3, 7)
@@ -108,7 +109,7 @@ def given(case: Json, way: Way) -> tuple[list[Record], list[Json]]:
     outputs = builder.build()
     arrival = Arrival(case, builder.topics, way.partitions)
     steps = arrival.steps if way.is_late else arrival.canonical()
-    with tiny_tiers(way.seed) if way.is_in_tiers else nullcontext(), driver_of(builder, way) as driver:
+    with sampled_early(way.seed), tiny_tiers(way.seed) if way.is_in_tiers else nullcontext(), driver_of(builder, way) as driver:
         for sent in commits(arrival.shuffled(chance) if way.is_shuffled else steps, way):
             disturb(driver, way, chance)
             timed = {name: chance.randrange(100_000) for name in builder.topics} if way.has_own_times else None
@@ -119,6 +120,7 @@ def given(case: Json, way: Way) -> tuple[list[Record], list[Json]]:
         driver.log
         if not driver.is_running:
             driver.restore(tasks=chance.choice(TASKS))
+        check_row_counts(driver.log, builder.app.name)
         return new_records(driver, outputs, case), steps
 
 

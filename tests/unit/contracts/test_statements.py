@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from streamkit.errors import FormatVersionError, StreamKitError
-from streamkit.log.catalog import tables
+from streamkit.log.catalog import sql_changes, tables
 
 LARGEST = (1 << 63) - 1
 
@@ -28,7 +28,7 @@ def names(database):
 
 @pytest.mark.parametrize(
     ("versions", "era", "advice"),
-    [(1, "", "upgrade StreamKit"), (-3, ", from before the first release", "load the data into a new log")],
+    [(1, "", "upgrade StreamKit"), (-5, ", from before the first release", "load the data into a new log")],
 )
 def test_another_format_is_refused(database, versions, era, advice):
     """A catalog that a newer StreamKit wrote, or one from before the first release, is left alone, and its user told what to do."""
@@ -41,11 +41,14 @@ def test_another_format_is_refused(database, versions, era, advice):
 
 
 def test_format_3_is_upgraded(database):
-    """A catalog of a format before gets the table and the column that it lacks, and keeps what it has; a second time nothing changes."""
+    """A catalog of a format before gets the tables and the column that it lacks, and keeps what it has; a second time nothing changes."""
     with database.write() as transaction:
         insert(transaction, "kept")
         transaction.execute("DROP TABLE inline_slab")
+        transaction.execute("DROP TABLE application_program")
         transaction.execute("ALTER TABLE log DROP COLUMN inline_bytes")
+        for table in ("sql_change", "sql_source", "sql_query", "sql_type"):
+            transaction.execute(f"DROP TABLE {table}")
         transaction.execute("UPDATE log SET format = 3")
 
     for _ in range(2):
@@ -53,6 +56,8 @@ def test_format_3_is_upgraded(database):
         with database.read() as transaction:
             assert transaction.execute("SELECT format, inline_bytes FROM log") == [(tables.FORMAT_VERSION, 0)]
             assert transaction.execute("SELECT path, size, data FROM inline_slab") == []
+            assert transaction.execute("SELECT generation, program FROM application_program") == []
+            assert sql_changes.objects(transaction) == sql_changes.SqlObjects()
             assert transaction.execute("SELECT name FROM producer") == [("kept",)]
 
 
@@ -60,7 +65,7 @@ def test_tables_do_not_change_within_a_format():
     """A change of a table is a new format, or an older StreamKit would open what it does not know."""
     words = " ".join(" ".join(tables.TABLES).split())
 
-    assert (tables.FORMAT_VERSION, hashlib.sha256(words.encode()).hexdigest()[:16]) == (5, "855ca347057c7f4e")
+    assert (tables.FORMAT_VERSION, hashlib.sha256(words.encode()).hexdigest()[:16]) == (7, "805e5303d4d6462f")
 
 
 @pytest.mark.parametrize("text", ["x'; DROP TABLE producer; --", "? ?1 $1 %s %", 'a "b"\n\\n\t', "größe 日本 🦊", ""])
