@@ -11,6 +11,7 @@ from contextlib import closing
 from decimal import Decimal
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 import streamkit as sk
@@ -19,6 +20,7 @@ from streamkit.connectors import run as run_connectors
 from streamkit.connectors.files.source import FileSource
 from streamkit.connectors.runtime.status import FAILED, TaskStatus, read_requests, write_status
 from streamkit.serve.server import Server
+from tests.kit.waiting import wait_until
 from tests.unit.serve.conftest import letters_of, send_orders, totals
 from topologies.connectors.sqlite_connector import SqliteSource
 
@@ -104,6 +106,32 @@ def test_the_graph_moves_with_the_records(page, running, log):
     assert steps["stream-orders"].rows_in == 560
     assert re.search(r"rows in\s+560\s+rows out\s+560", text_of(page, ".panel"))
     assert run.lag() == 0
+
+
+def test_new_epochs_come_behind_those_shown(page, running, log):
+    """A page asks for the epochs since its last look alone, and shows the same as the server says of all, the commit of each among it."""
+    run, address = running
+
+    def make_epochs(first, count):
+        for number in range(first, first + count):
+            send_orders(log, number, 1)
+            wait_until(lambda: run.lag() == 0)
+
+    make_epochs(1_000, 62)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if "/epochs?" in request.url else None)
+    page.goto("/applications/totals")
+    expect(page, "document.querySelectorAll('.bars .bar').length === 60")
+    for first in (2_000, 3_000):
+        make_epochs(first, 3)
+        newest = httpx.get(f"{address}/api/v1/applications/totals/epochs?last=1").json()[0]["epoch"]
+        expect(page, f"document.querySelector('.bars .bar:last-child').title.startsWith('epoch {newest}:')")
+    assert any(not url.endswith("last=60") for url in asked)
+    known = httpx.get(f"{address}/api/v1/applications/totals/epochs?last=60").json()
+    titles = [bar.get_attribute("title").split(":")[0] for bar in page.locator(".bars .bar").all()]
+    assert titles == [f"epoch {one['epoch']}" for one in known]
+    parts = page.locator(".bars .bar .commit").all()
+    assert all(part.get_attribute("style") != "height: 0px;" for part in parts[:-1])  # the newest does not know its commit yet
 
 
 def test_a_step_is_chosen_by_the_keyboard(page):

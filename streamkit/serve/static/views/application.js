@@ -52,8 +52,19 @@ export async function render({model, el, signal, go, situation}) {
       programs.put({failure});
     }
   };
+  // Twenty pages that ask for sixty epochs every other second would be a third of the server's work, so a page asks for those since its last look,
+  // with room for epochs that are committed meanwhile. The newest epoch that it has comes again, since what its commit took is known only afterwards.
+  let newest = 0, shown = [];
+  const wanted = () => shown.length && newest >= shown.at(-1).epoch ? Math.min(EPOCHS, 2 * (newest - shown.at(-1).epoch) + 4) : EPOCHS;
+  const showEpochs = found => {
+    const isNext = found.length && shown.some(one => one.epoch === found[0].epoch);
+    shown = isNext ? shown.filter(one => one.epoch < found[0].epoch).concat(found).slice(-EPOCHS) : found;
+    epochs.put({epochs: shown});
+    if (!isNext && found.length < EPOCHS) shown = []; // it has fallen behind, so it asks for all of them again
+  };
   const told = found => {
     situation('');
+    newest = found.epochs;
     places.problem.replaceChildren();
     const lag = found.inputs.reduce((sum, one) => sum + one.lag, 0);
     places.facts.replaceChildren(facts([
@@ -93,7 +104,7 @@ export async function render({model, el, signal, go, situation}) {
   }
   if (!signal) return;
   listen(`${base}/events`, {}, signal, {state: told, problem: failed}, isClosed => situation('The server does not answer.', 'bad'));
-  keepAsking(() => ask(`${base}/epochs`, {last: EPOCHS}), 2, signal, found => epochs.put({epochs: found}), () => {});
+  keepAsking(() => ask(`${base}/epochs`, {last: wanted()}), 2, signal, showEpochs, () => {});
 }
 
 // Links to what the step of a box reads, writes and keeps.
