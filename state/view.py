@@ -193,7 +193,7 @@ class StoreView:
         return self.store.retention_ms if StoredRows(self.program, self.store).kind == "versioned" else None
 
     def check_versions(self) -> None:
-        """ConfigError if the store keeps no versions, of which `valid_at` could find one."""
+        """Refuse a store without versions, because `valid_at` would find none: ConfigError."""
         self._whole(lambda call: call.checked_history_ms())
 
     def history(self, *key: Any, **named: Any) -> pa.Table:

@@ -150,7 +150,7 @@ class RecordTooLargeError(SchemaError):
 
 
 class TopicNotFoundError(StreamKitError):
-    """The topic does not exist; the message lists those that do."""
+    """The topic does not exist; the message lists the topics that do."""
 
 
 class TopicExistsError(StreamKitError):

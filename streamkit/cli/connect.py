@@ -344,7 +344,7 @@ def _of(found: list[TaskStatus], connector: str) -> list[TaskStatus]:
     tasks = [one for one in found if one.connector == connector]
     if not tasks:
         known = ", ".join(sorted({one.connector for one in found})) or "none"
-        raise ConfigError(f"there is no connector {connector!r}; those that have run are: {known}")
+        raise ConfigError(f"there is no connector {connector!r}; connectors that have run: {known}")
     return tasks
 
 

@@ -107,7 +107,7 @@ def delete_group(
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
-    """Forget a group and what it has committed. It is refused while a member is alive."""
+    """Forget a group and its committed offsets. It is refused while a member is alive."""
     with open_existing_log(log) as opened:
         found = opened.groups.describe(group)
         if not yes:

@@ -80,7 +80,7 @@ def list_stores(
     Show the stores of an application, or of all.
 
     It says how their rows are kept, by which key and with which columns.
-    The changelog's size counts rows until compaction removes those that later ones replaced.
+    The changelog's size counts replaced rows, too, until compaction removes them.
     """
     with open_existing_log(log) as opened:
         names = [state.name for state in opened.catalog.applications.every()] if app is None else [app]
@@ -189,7 +189,7 @@ def scan_store(
         typer.Option(
             "--from",
             metavar="BOUND",
-            help="Of windows, those that start then or later; else rows from this value of the first key column on.",
+            help="Windows that start then or later; without windows, rows from this value of the first key column on.",
         ),
     ] = None,
     before: Annotated[str | None, typer.Option("--before", metavar="BOUND", help="As --from, but the rows before it.")] = None,

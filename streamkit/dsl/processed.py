@@ -12,11 +12,11 @@ from streamkit.plan.operators.process import ProcessChild, ProcessNode
 
 @dataclass(frozen=True, repr=False)
 class Processed(Stream):
-    """The records that a processor forwards to nobody by name; `child` gives those that it forwards to one of its children."""
+    """The records that a processor forwards to nobody by name; `child` gives the records that it forwards to one child."""
 
     def child(self, name: str) -> Stream:
         """
-        Give the records that the processor forwards to the child of this name, and those that it forwards to all.
+        Give the records that the processor forwards to the child of this name or to all children.
 
             checked = orders.process(Check, "amount int")
             checked.child("suspicious").to("suspicious_orders")

@@ -39,7 +39,7 @@ class Split(ForeignNames):
         return f"branches {', '.join(name for name, _ in self.branches) or 'none'}"
 
     def branch(self, condition: Condition, name: str) -> Split:
-        """Take the records for which the condition is true, of those that no branch before takes, under a name."""
+        """Name the records for which the condition is true and that no branch before it has taken."""
         self._check(name)
         return replace(self, branches=(*self.branches, (name, to_predicate(condition))))
 

@@ -144,7 +144,7 @@ class Stream(StreamOrTable["Stream"]):
         on_error: OnError | None = None,
     ) -> Stream:
         """
-        Replace the value columns by those that a Python function returns for each row, as `StreamOrTable.map_values` says; None makes a tombstone.
+        Replace the value columns by the columns that a Python function returns for each row, as `StreamOrTable.map_values` says; None makes a tombstone.
 
         A tombstone is passed on as it is. With `tombstones=True` the function is called for it too, with a dict of the key columns alone.
         """
@@ -216,7 +216,7 @@ class Stream(StreamOrTable["Stream"]):
         on_error: OnError | None = None,
     ) -> Stream:
         """
-        Replace the records by those that a Python function returns for a whole batch, in Arrow; this is much faster than a function of a row.
+        Replace the records by the records that a Python function returns for a whole batch, in Arrow; much faster than a function of a row.
 
         `function` is called with a pyarrow.RecordBatch of all columns, and returns a RecordBatch, a Table or a dict of arrays, with the
         columns that `schema` declares. The result has a row for each row of the batch, in the same order. To return more or fewer rows,

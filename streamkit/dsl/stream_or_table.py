@@ -94,7 +94,7 @@ class StreamOrTable(ForeignNames, Generic[Handle]):
         on_error: OnError | None = None,
     ) -> Handle:
         """
-        Replace the value columns by those that a Python function returns for each row; the key columns stay.
+        Replace the value columns by the columns that a Python function returns for each row; the key columns stay.
 
         `function` is called with a dict of all columns, and returns a dict of the columns that `schema` declares ("total double, note string"). A
         column that it leaves out is null, and None deletes the row. The returned dict may have the key columns, unchanged. With `by="batch"` it is

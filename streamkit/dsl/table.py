@@ -181,7 +181,7 @@ class Table(StreamOrTable["Table"]):
 
 @dataclass(frozen=True, repr=False)
 class GlobalTable(StreamOrTable["GlobalTable"]):
-    """A table of which every task has all rows; a stream can be joined with it by any columns, without an exchange."""
+    """A table whose rows are all in every task; a stream can be joined with it by any columns, without an exchange."""
 
     def _step(self, node: Node, on_error: OnError | None = None) -> GlobalTable:
         if on_error not in (None, FAIL):

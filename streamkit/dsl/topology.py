@@ -220,7 +220,7 @@ class Topology(ForeignNames):
         format_settings: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> GlobalTable:
-        """Read a topic as a table of which every task has all rows; `schema`, `key` and the formats are as in `stream`."""
+        """Read a topic as a table whose rows are all in every task; `schema`, `key` and the formats are as in `stream`."""
         decoding = _decoding(value_format, value_schema, key_format, format_settings, schema, key)
         node = GlobalTableSource(
             self._read(topic, schema, key, decoding), _schema(schema), _key(key), name=name, at=user_location(), decoding=decoding

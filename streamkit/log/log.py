@@ -190,7 +190,7 @@ class Log:
         return [topic.name for topic in self.catalog.topics.every() if internal or not topic.internal]
 
     def topic(self, name: str) -> Topic:
-        """The topic of that name; else TopicNotFoundError, which lists those that exist."""
+        """The topic of that name; else TopicNotFoundError, which lists the topics that exist."""
         return replace(self.catalog.topics.get(name), log=self)
 
     def program_before(self, application: str) -> str:

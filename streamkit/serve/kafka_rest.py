@@ -149,7 +149,7 @@ RESOURCES = (
         produce_v3, dict[str, Any], method="POST", body_forms={JSON: "key and value, each with its type and data"},
     ),
     Resource(
-        "/topics/{topic}/partitions/{partition}/records", "Records of a partition, as Kafka's REST proxies have them (v2).", read_v2, list[dict[str, Any]],
+        "/topics/{topic}/partitions/{partition}/records", "Records of a partition, in the form of Kafka's REST proxies (v2).", read_v2, list[dict[str, Any]],
         (
             Parameter("offset", str, "begin at this offset of the partition, at earliest or latest, or at -N, the last N", "earliest"),
             Parameter("max_records", int, "records at most", RECORDS_READ, least=1),

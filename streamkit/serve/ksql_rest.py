@@ -34,7 +34,7 @@ ASKING = {**BODY, FORM: "the same JSON, as curl -d sends it"}
 
 
 def execute_statements(asked: Asked) -> list[dict[str, Any]]:
-    """What each statement gave; all that change something and stand together are one transaction."""
+    """What each statement gave; changes that follow each other are one transaction."""
     request = SqlRequest.of_ksql(asked)
     with asked.live.sql.session(request.settings, request.variables) as session:
         try:

@@ -264,7 +264,7 @@ PARAMETERS = (
 RESOURCES = (
     Resource(
         "/api/v1/topics/{topic}/records",
-        "Records of a topic, by partition and offset; as text/event-stream, also those that are written later.",
+        "Records of a topic, by partition and offset; as text/event-stream, also records that are written later.",
         records,
         dict[str, Any],
         PARAMETERS,

@@ -251,7 +251,7 @@ class Service:
                 504,
                 "Timeout",
                 f"the change takes longer than {self._limits.change_seconds:g} seconds, and goes on",
-                "see what it has done before you send it again",
+                "look at its effect before you send it again",
             ) from None
 
     async def _stream(self, answer: StreamAnswer) -> Response:

@@ -166,7 +166,7 @@ TEXT = Parameter("text", str, "statements in SQL", is_required=True)
 DIALECT_FIELD = Parameter("dialect", str, "spark or ksql; the server's unless given")
 RESOURCES = (
     Resource(
-        "/api/v1/sql/statements", "Executes statements of SQL; those that change something and stand together are one transaction.",
+        "/api/v1/sql/statements", "Executes statements of SQL; changes that follow each other are one transaction.",
         sql_statements, list[SqlResult], method="POST", may_change=True,
         fields=(TEXT, DIALECT_FIELD, Parameter("only_asks", bool, "execute nothing that changes something", default=False)),
     ),

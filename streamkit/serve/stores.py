@@ -156,8 +156,8 @@ KEY_COLUMNS = "the value of each key column, by its name, or by key.NAME where a
 PAGING = (
     AS_OF,
     VALID_AT,
-    Parameter("start", str, "from this value of the first key column on; for windows, those that start then or later"),
-    Parameter("end", str, "before this value of the first key column; for windows, those that start before"),
+    Parameter("start", str, "from this value of the first key column on; or windows that start then or later"),
+    Parameter("end", str, "before this value of the first key column; or windows that start before"),
     Parameter("prefix", str, "only rows whose first key column has this value; the next one by a second prefix", is_list=True),
     Parameter("null", str, "a column of the prefix that is null, by its name; prefix has the values of the others", is_list=True),
     Parameter("starts_with", str, "only rows whose key column after the prefix begins with this"),

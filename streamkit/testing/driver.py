@@ -337,7 +337,7 @@ class TopologyTestDriver:
             self._run.die_at(at)
 
     def restore(self, tasks: int | None = None) -> None:
-        """Start the application again, from what it has committed; with another number of tasks, if given."""
+        """Start the application again from its last commit; with another number of tasks, if given."""
         self._run.die()
         self._tasks = self._tasks if tasks is None else tasks
         self._begin()

@@ -1,7 +1,7 @@
 """
 A script from its text to what it has done: all of it is checked on a copy before anything is written.
 
-Statements that change something and stand together are one transaction, with their topics and rows. What is read between them sees what
+Changes that follow each other are one transaction, with their topics and rows. What is read between them sees what
 was before it. If another script was committed since the copy was made, the script is checked again.
 """
 

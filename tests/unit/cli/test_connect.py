@@ -98,7 +98,7 @@ def test_list_and_status(streamkit, file):
     assert found["rows_per_s"] > 0
     table = streamkit("connect", "status")
     assert all(name in table for name in ("rows/s", "lag", "last commit", "STOPPED" if "STOPPED" in table else "DONE"))
-    with pytest.raises(ConfigError, match="no connector 'inn'; those that have run are: in, out"):
+    with pytest.raises(ConfigError, match="no connector 'inn'; connectors that have run: in, out"):
         streamkit("connect", "status", "inn")
 
 
