@@ -192,6 +192,10 @@ class EvaluationError(StreamKitError):
         self.is_placed = False
 
 
+class NullResultError(EvaluationError):
+    """Nothing ended: an expression of the ksql dialect failed on a row, so its value there is null. Dead letters name it as their error."""
+
+
 class UnfitFunctionError(EvaluationError):
     """A user's function cannot be used, whatever the record: it gives two results, or its process does not know it."""
 

@@ -8,16 +8,24 @@ from streamkit.engine.rows.rows import OptionalBatch, without_deletions
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
 from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.core.failing_rows import may_note
+from streamkit.plan.on_error import DEAD_LETTER
 from streamkit.plan.operators.check import Check
 
 
 @kernel(Check)
 def check(operator: Check, inputs: Sequence[OptionalBatch], context: Context) -> OptionalBatch:
-    """The rows as they came; EvaluationError, once something has failed, if an expression does. An aggregation takes no deletions."""
+    """
+    The rows as they came; EvaluationError, once something has failed, if an expression does. An aggregation takes no deletions.
+
+    What is null where it fails never raises an error, so it is computed at once if somebody wants to know.
+    """
     (batch,) = inputs
     assert batch is not None
-    if context.is_leaving_out:
+    is_noting = context.program.on_error.get(operator.id) == DEAD_LETTER
+    wanted = [one for one in operator.expressions if context.is_leaving_out or (is_noting and may_note(one))]
+    if wanted:
         live, _ = without_deletions(batch)
-        for expression in operator.expressions if live.num_rows else ():
+        for expression in wanted if live.num_rows else ():
             evaluate(expression, live)
     return batch

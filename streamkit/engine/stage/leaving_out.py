@@ -5,6 +5,7 @@ A stage first runs as if nothing could fail. If something does, it runs again fr
 look for those that fail. So a run in which nothing fails pays nothing.
 
     each alone   a row fails on its own or not at all: the batch is halved until the rows that fail stand alone
+    null         an expression of the ksql dialect is null where it fails: the row stays, and has a dead letter beside
     each once    the function has effects: it is called once with each row
     in order     state depends on the rows before: the first row that fails is left out, and its key group starts again without it;
                  so is a call that a processor has scheduled
@@ -26,7 +27,8 @@ from streamkit.engine.rows.place import has_place, in_canonical_order
 from streamkit.engine.rows.rows import OptionalBatch, numbers
 from streamkit.engine.stage.dead_letter_rows import OperatorFailure, dead_letters
 from streamkit.engine.stage.scheduled_call import ScheduledCall
-from streamkit.errors import EvaluationError, UnfitFunctionError
+from streamkit.errors import EvaluationError, NullResultError, UnfitFunctionError
+from streamkit.expressions.core.failing_rows import noted_failures
 from streamkit.names import DUE, INPUT, KEY_GROUP, OFFSET, PARTITION, PATH
 from streamkit.plan.naming import step_of
 from streamkit.plan.on_error import DEAD_LETTER, DEAD_LETTERS
@@ -62,9 +64,35 @@ def run_leaving_out(
         result = function(operator, remaining.inputs, replace(context, left_out_calls=remaining.calls))
     results = dict(result) if isinstance(result, Mapping) else {"": result}
     context.count(METRIC, step_of(operator.id), len(remaining.failures))
-    if remaining.failures and context.program.on_error[operator.id] == DEAD_LETTER:
-        results[DEAD_LETTERS] = dead_letters(operator, remaining.failures, context)
+    if context.program.on_error[operator.id] == DEAD_LETTER:
+        failures = [*remaining.failures, *_null_results(function, operator, remaining.inputs, context)]
+        if failures:
+            results[DEAD_LETTERS] = dead_letters(operator, failures, context)
     return results
+
+
+def notes_null_results(function: WholeFunction) -> WholeFunction:
+    """The function of an operator that raises NullResultError if it gave null for an expression that failed."""
+
+    def noting(operator: Operator, inputs: Sequence[OptionalBatch], context: Context) -> WholeResult:
+        with noted_failures() as notes:
+            result = function(operator, inputs, context)
+        if notes:
+            told = dict.fromkeys(f"{one.expression} is null: {one.reason}" for one in notes)
+            raise NullResultError("; ".join(told))
+        return result
+
+    return noting
+
+
+def _null_results(
+    function: WholeFunction, operator: Operator, inputs: Sequence[OptionalBatch], context: Context
+) -> list[OperatorFailure]:
+    """The rows in which an expression is null because it failed."""
+    if operator.leaves_out != EACH_ALONE or inputs[0] is None:
+        return []
+    alone, noting = _alone(context), notes_null_results(function)
+    return [failure for _, failure in _halved(inputs[0], lambda rows: noting(operator, (rows,), alone))]
 
 
 def _each_alone(function: WholeFunction, operator: Operator, inputs: Sequence[OptionalBatch], context: Context) -> Remaining:

@@ -22,10 +22,11 @@ from streamkit.chunks import is_overflow, too_large
 from streamkit.engine.rows.blame import with_record
 from streamkit.engine.rows.rows import OptionalBatch
 from streamkit.engine.stage.dead_letter_rows import original
-from streamkit.engine.stage.leaving_out import run_leaving_out
+from streamkit.engine.stage.leaving_out import notes_null_results, run_leaving_out
 from streamkit.engine.stage.work import observer
 from streamkit.errors import ColumnTooLargeError, EvaluationError
 from streamkit.plan.naming import step_of
+from streamkit.plan.on_error import DEAD_LETTER
 from streamkit.plan.operator import PORT, Operator
 from streamkit.state.foreign_record import KeptStore, check_changelogs, is_of_state
 
@@ -156,6 +157,8 @@ def _run(operator: Operator, results: Mapping[str, OptionalBatch], context: Cont
     try:
         if context.is_leaving_out and operator.id in context.program.on_error:
             result: OperatorResult = run_leaving_out(found.function, operator, inputs, context)
+        elif context.program.on_error.get(operator.id) == DEAD_LETTER:  # of what is null because it failed, too
+            result = notes_null_results(found.function)(operator, inputs, context)
         else:
             result = found.function(operator, inputs, context)
     except (ColumnTooLargeError, pa.ArrowInvalid, pa.ArrowCapacityError, OverflowError) as error:

@@ -86,6 +86,10 @@ class _SourceDeclaration:
                 statement.name.span if statement.name.span.end else statement.span,
             )
         topic = state.definitions.find_topic(name)
+        if self._is_ksql and (topic is None or topic.format is not None):
+            said = replace(self, statement=state.settings.script.formats.said_by(statement))
+            if said.statement is not statement:
+                return said.found()
         if topic is not None and topic.internal:
             raise state.error(f"the topic {name} belongs to an application, which alone declares it", statement.span)
         if topic is None:
@@ -97,6 +101,11 @@ class _SourceDeclaration:
     @property
     def _is_ksql(self) -> bool:
         return self.state.settings.script.meaning.names_results
+
+    def _declared(self, statement: CreateSource) -> DeclaredSource:
+        script = self.state.settings.script
+        wraps = script.formats.wraps_one_column
+        return DeclaredSource(statement, self.state.text, self.state.types, script.registry, self._is_ksql, wraps)
 
     @property
     def _has_headers(self) -> bool:
@@ -134,9 +143,7 @@ class _SourceDeclaration:
                 statement.span,
             )
         topology = Topology("declaration", time_zone=state.settings.script.time_zone)
-        read = DeclaredSource(statement, state.text, state.types, state.settings.script.registry, self._is_ksql).added_to(
-            topology
-        )
+        read = self._declared(statement).added_to(topology)
         if not topology.added_topics:
             raise state.error(
                 f"there is no topic {name!r}, and values in this format need a schema before there can be one; expected VALUE_SCHEMA in WITH, or "
@@ -201,7 +208,7 @@ class _SourceDeclaration:
         declared = replace(self, statement=statement)
         topology = Topology("declaration", time_zone=state.settings.script.time_zone)
         values = replace(statement, properties=tuple(_property(one, value, statement) for one, value in given.items()))
-        read = DeclaredSource(values, state.text, state.types, state.settings.script.registry, self._is_ksql).added_to(topology)
+        read = self._declared(values).added_to(topology)
         self._check_read(read, state.definitions)
         return declared._stored(topic.name, declared._columns(), read.source.key or (), _as_read(given, read))
 
@@ -230,8 +237,9 @@ class _SourceDeclaration:
 
 
 def _as_read(given: Mapping[str, Any], read: ReadTopic) -> Mapping[str, Any]:
-    """What WITH says, with the column of times as the columns spell it."""
+    """What WITH says, with the column of times as the columns spell it, and what SET says in its place."""
     (node,) = sources_of([read.source.rows.node])
+    given = {**given, **{name: value for name, value in read.format.words.items() if name == "WRAP_SINGLE_VALUE"}}
     return given if not isinstance(node.timestamp, str) else _with_time(given, node.timestamp)
 
 

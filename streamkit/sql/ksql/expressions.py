@@ -16,8 +16,9 @@ from streamkit.expressions.aggregates.ksql import families as aggregates  # noqa
 from streamkit.expressions.aggregates.ksql.kept_values import COLLECTED_MAX
 from streamkit.expressions.aggregates.ksql.signature import KSQL_AGGREGATES
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.core.failing_rows import NULL_ON_FAILURE
 from streamkit.expressions.ksql import families  # noqa: F401 - enters the functions
-from streamkit.expressions.ksql.failures import NULL_INSIDE, NULL_ON_FAILURE
+from streamkit.expressions.ksql.failures import NULL_INSIDE
 from streamkit.expressions.ksql.function import KSQL_FUNCTIONS, nearest
 from streamkit.expressions.ksql.operators import OPERATORS
 from streamkit.expressions.ksql.refused import REFUSED, called

@@ -11,7 +11,7 @@ from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import Table
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.core.column import Column
-from streamkit.expressions.ksql.failures import NULL_ON_FAILURE
+from streamkit.expressions.core.failing_rows import NULL_ON_FAILURE
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference

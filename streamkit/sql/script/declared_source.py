@@ -48,13 +48,18 @@ class ReadTopic:
 
 @dataclass(frozen=True)
 class DeclaredSource:
-    """A topic as a statement declares it; of one that `is_ksql` formats are those of ksqlDB."""
+    """
+    A topic as a statement declares it; of one that `is_ksql` formats are those of ksqlDB.
+
+    `wraps_one_column`: a value of one column is an object that holds it, unless the statement says more.
+    """
 
     statement: CreateSource
     text: ScriptText
     types: Mapping[str, str]
     registry: str | None
     is_ksql: bool = False
+    wraps_one_column: bool = True
 
     def added_to(self, topology: Topology) -> ReadTopic:
         """The stream or table of the topic, which the topology creates unless it exists."""
@@ -96,7 +101,9 @@ class DeclaredSource:
     ) -> TopicFormat:
         if not self.is_ksql:
             return topic_format(properties, self.registry, len(key))
-        return KsqlFormat(properties, self.registry, key, [(one.name, one.type) for one in columns], window_text(window)).found()
+        typed = [(one.name, one.type) for one in columns]
+        wraps = self.wraps_one_column
+        return KsqlFormat(properties, self.registry, key, typed, window_text(window), wraps_one_column=wraps).found()
 
     @property
     def _times(self) -> dict[str, str]:
@@ -207,6 +214,10 @@ class DeclaredSource:
     ) -> Stream | Table:
         keyed = key if key or format.value is None or self.is_ksql else None
         options = {"schema": columns, "key": keyed, **self._time_arguments(properties, format, columns), **format.arguments}
+        if self.statement.kind == TABLE and self.is_ksql and window is None and format.value is not None:
+            return topology.stream(
+                topic, **options
+            ).to_table()  # so that a record which cannot be read is left out, as of streams
         if self.statement.kind == TABLE:
             return topology.table(topic, windowed=window, **options)
         return topology.stream(topic, **options)

@@ -155,11 +155,15 @@ class TopicProperties:
         """Whether the statement says the format of keys."""
         return "KEY_FORMAT" in self.values or "FORMAT" in self.values
 
-    def is_unwrapped(self, format: str, columns: int) -> bool:
-        """Whether values of a format are those of their one column, without an object around; TopologyError where that cannot be."""
+    def is_unwrapped(self, format: str, columns: int, wraps: bool = True) -> bool:
+        """
+        Whether values of a format are those of their one column, without an object around; TopologyError where that cannot be.
+
+        `wraps` says it where WITH does not.
+        """
         wrap = self.values.get("WRAP_SINGLE_VALUE")
         if wrap is None:
-            return False
+            return not wraps and columns == 1 and format == "JSON"
         if columns != 1:
             raise self.error("WRAP_SINGLE_VALUE", f"WRAP_SINGLE_VALUE is for values of one column, and these have {columns}")
         is_wrapped = wrap is True or str(wrap).lower() == "true"

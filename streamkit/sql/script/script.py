@@ -211,7 +211,10 @@ class ScriptLowering:
             return
         found = self._sources[statement.name.text] = ScriptSource(statement.kind, has_failed=True)
         is_ksql = self.settings.meaning.names_results
-        read = DeclaredSource(statement, self.text, self._types, self.settings.registry, is_ksql).added_to(self._topology)
+        statement = self.settings.formats.said_by(statement) if is_ksql else statement
+        read = DeclaredSource(
+            statement, self.text, self._types, self.settings.registry, is_ksql, self.settings.formats.wraps_one_column
+        ).added_to(self._topology)
         found.source, found.topic, found.format, found.has_failed = read.source, read.topic, read.format, False
 
     def _declare_result(self, statement: CreateAs) -> None:
@@ -413,7 +416,8 @@ class ScriptLowering:
         source = None if first is None else self._find(first[0])
         inherited = {} if source is None else source.format.words
         window = self._window(found, source) if WINDOW_START in key else None
-        return KsqlFormat(properties, self.settings.registry, key, found.source.columns or (), window, inherited).found()
+        wraps = self.settings.formats.wraps_one_column
+        return KsqlFormat(properties, self.settings.registry, key, found.source.columns or (), window, inherited, wraps).found()
 
     @staticmethod
     def _window(found: LoweredQuery, first: ScriptSource | None) -> str | None:

@@ -12,6 +12,8 @@ from streamkit.sql.ksql.expressions import KsqlMeaning
 from streamkit.sql.lowering.ksql_meaning import KSQL, KsqlDialect
 from streamkit.sql.lowering.meaning import SPARK, Meaning
 from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.script.default_formats import DefaultFormats
+from streamkit.sql.script.properties import KSQL_FORMATS
 from streamkit.sql.tree.statements import Set
 from streamkit.time_zone import ZoneError, canonical_zone
 
@@ -20,6 +22,11 @@ TIME_ZONE, ON_ERROR = "streamkit.time.zone", "streamkit.on.error"
 ENGINE = "streamkit.engine"  # of a session
 REGISTRY, OFFSET_RESET = "schema.registry.url", "auto.offset.reset"
 NESTED_ERROR = "ksql.nested.error.set.null"
+LOG_CREATED, LOG_TOPIC = "ksql.logging.processing.topic.auto.create", "ksql.logging.processing.topic.name"
+PROCESSING_LOG = "KSQL_PROCESSING_LOG"
+VALUE_FORMAT, KEY_FORMAT = "ksql.persistence.default.format.value", "ksql.persistence.default.format.key"
+WRAP_VALUES = "ksql.persistence.wrap.single.values"
+THROW_TIMES = "ksql.timestamp.throw.on.invalid"
 LIST_LIMIT, SET_LIMIT = "ksql.functions.collect_list.limit", "ksql.functions.collect_set.limit"
 SETTINGS = {
     DIALECT: "how expressions are written and meant: spark or ksql",
@@ -29,6 +36,12 @@ SETTINGS = {
     REGISTRY: "where the schema registry is that formats such as AVRO ask",
     OFFSET_RESET: "where streams begin: earliest",
     NESTED_ERROR: "in the ksql dialect: whether of ARRAY, MAP and STRUCT only what fails inside is null; true unless set",
+    LOG_CREATED: f"in the ksql dialect: whether expressions and records that fail have entries in the topic {PROCESSING_LOG}; false unless set",
+    LOG_TOPIC: "in the ksql dialect: the name of the topic of these entries",
+    VALUE_FORMAT: "in the ksql dialect: the format of values where a statement says none, such as JSON",
+    KEY_FORMAT: "in the ksql dialect: the format of keys where a statement says none; KAFKA unless set",
+    WRAP_VALUES: "in the ksql dialect: whether values of one column are objects where a statement does not say WRAP_SINGLE_VALUE",
+    THROW_TIMES: "in the ksql dialect: whether a record whose TIMESTAMP column has no time ends the query; false unless set",
     LIST_LIMIT: "in the ksql dialect: how many values COLLECT_LIST keeps",
     SET_LIMIT: "in the ksql dialect: how many values COLLECT_SET keeps",
 }
@@ -45,12 +58,17 @@ class ScriptSettings:
     on_error: OnError = FAIL
     registry: str | None = None
     ksql: KsqlMeaning = field(default_factory=KsqlMeaning)
-    changed: frozenset[str] = field(default=frozenset())
+    formats: DefaultFormats = field(default_factory=DefaultFormats)
+    is_logging: bool = False
+    log_topic: str = PROCESSING_LOG
+    ends_without_time: bool = False
 
     @property
     def what_fails(self) -> OnError:
         """What becomes of a record that makes a step fail: in the ksql dialect it is left out, unless a setting says more."""
-        return SKIP if self.meaning.names_results and self.on_error == FAIL else self.on_error
+        if not self.meaning.names_results or self.on_error != FAIL or self.ends_without_time:
+            return self.on_error
+        return dead_letter(self.log_topic) if self.is_logging else SKIP
 
     def with_set(self, statement: Set, text: ScriptText) -> ScriptSettings:
         """The settings behind SET or UNSET; TopologyError for one that there is not, with the nearest."""
@@ -73,6 +91,14 @@ class ScriptSettings:
                 return replace(self, registry=value)
         if name in (NESTED_ERROR, LIST_LIMIT, SET_LIMIT):
             return self._with_ksql(name, value, statement, text)
+        if name in (VALUE_FORMAT, KEY_FORMAT, WRAP_VALUES):
+            return replace(self, formats=self._with_format(name, value, statement, text))
+        if name == LOG_CREATED:
+            return replace(self, is_logging=self._flag(statement, False, text))
+        if name == THROW_TIMES:
+            return replace(self, ends_without_time=self._flag(statement, False, text))
+        if name == LOG_TOPIC:
+            return replace(self, log_topic=self._topic(value or PROCESSING_LOG, statement, text))
         if value not in (None, "earliest"):
             raise text.error(
                 f"auto.offset.reset is {value!r}; an application reads its topics from their beginning when it starts first; expected "
@@ -91,9 +117,7 @@ class ScriptSettings:
         """The settings with another one of ksqlDB's expressions."""
         default = KsqlMeaning()
         if name == NESTED_ERROR:
-            if value not in (None, "true", "false"):
-                raise text.error(f"{name} is {value!r}; expected true or false", statement.span)
-            ksql = replace(self.ksql, is_nested_failure_null=value != "false")
+            ksql = replace(self.ksql, is_nested_failure_null=self._flag(statement, True, text))
         elif value is not None and not re.fullmatch(r"[1-9]\d{0,8}", value):
             raise text.error(f"{name} is {value!r}; expected a whole number from 1 on", statement.span)
         elif name == LIST_LIMIT:
@@ -102,6 +126,32 @@ class ScriptSettings:
             ksql = replace(self.ksql, collect_set_limit=default.collect_set_limit if value is None else int(value))
         meaning = replace(self.meaning, expressions=ksql) if isinstance(self.meaning, KsqlDialect) else self.meaning
         return replace(self, ksql=ksql, meaning=meaning)
+
+    def _with_format(self, name: str, value: str | None, statement: Set, text: ScriptText) -> DefaultFormats:
+        """What statements mean that say no format, with another one."""
+        if name == WRAP_VALUES:
+            return replace(self.formats, wraps_one_column=self._flag(statement, True, text))
+        format = None if value is None else value.upper()
+        if format is not None and format not in KSQL_FORMATS:
+            raise text.error(f"{name} is {value!r}; expected one of {', '.join(KSQL_FORMATS)}", statement.span)
+        return replace(self.formats, value=format) if name == VALUE_FORMAT else replace(self.formats, key=format)
+
+    @staticmethod
+    def _flag(statement: Set, default: bool, text: ScriptText) -> bool:
+        """The value of a setting that is true or false."""
+        if statement.value is None:
+            return default
+        if statement.value.lower() not in ("true", "false"):
+            raise text.error(f"{statement.name.lower()} is {statement.value!r}; expected true or false", statement.span)
+        return statement.value.lower() == "true"
+
+    @staticmethod
+    def _topic(value: str, statement: Set, text: ScriptText) -> str:
+        """The name of a topic of entries."""
+        try:
+            return dead_letter(value).topic
+        except TopologyError as error:
+            raise text.error(error.message, statement.span) from None
 
     def _zone(self, value: str, statement: Set, text: ScriptText) -> str:
         try:

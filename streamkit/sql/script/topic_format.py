@@ -86,6 +86,7 @@ class KsqlFormat:
     The format of a topic as ksqlDB has it: what WITH does not say is as `inherited` says, and keys are KAFKA.
 
     `key` and `columns` are those of the topic, with their types; the bounds of a `window`, as `window_text` has it, are behind keys.
+    `wraps_one_column` says whether a value of one column is an object that holds it, where WITH does not.
     """
 
     properties: TopicProperties
@@ -94,6 +95,7 @@ class KsqlFormat:
     columns: Columns
     window: str | None = None
     inherited: Mapping[str, str] = field(default_factory=dict)
+    wraps_one_column: bool = True
 
     def found(self) -> TopicFormat:
         """The format; TopologyError for one that cannot hold the columns."""
@@ -114,9 +116,14 @@ class KsqlFormat:
             KSQL_FORMATS[key],
             self.properties.value_schema or self._schema(value),
             settings or None,
-            {**words, **delimiters, **({} if self.window is None else window_words(self.window))},
+            {**words, **delimiters, **self._wrapping(settings), **({} if self.window is None else window_words(self.window))},
             self._times,
         )
+
+    def _wrapping(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """What WITH would say of a value that is no object because SET says so."""
+        is_by_default = "unwrapped" in settings and "WRAP_SINGLE_VALUE" not in self.properties.values
+        return {"WRAP_SINGLE_VALUE": "false"} if is_by_default else {}
 
     def _schema(self, value: str) -> str | None:
         """The schema of values in a format that has one; those of Protobuf cannot tell null from nothing, unless WITH says so."""
@@ -170,7 +177,7 @@ class KsqlFormat:
                     )
                 settings[setting] = self.properties.delimiter_of(name, given)
                 delimiters[name] = given
-        if self.properties.is_unwrapped(value, len(self._values)):
+        if self.properties.is_unwrapped(value, len(self._values), self.wraps_one_column):
             settings["unwrapped"] = "true"
         if self._keys:
             settings["key.format"] = str(KSQL_FORMATS[key])

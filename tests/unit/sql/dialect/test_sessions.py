@@ -124,3 +124,22 @@ def test_a_function_that_there_is_not(session: sk.SqlSession) -> None:
     with pytest.raises(TopologyError, match="no function UCAS; did you mean UCASE") as caught:
         session.query("SELECT K, UCAS(K) FROM S")
     assert caught.value.at is not None
+
+
+def test_a_record_without_a_time_ends_a_query_that_is_told_so() -> None:
+    """It is left out otherwise."""
+    log = sk.open_log(":memory:")
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute(
+            """
+            CREATE STREAM TIMED (K INT KEY, AT BIGINT) WITH (KAFKA_TOPIC = 'timed', VALUE_FORMAT = 'JSON', TIMESTAMP = 'AT', PARTITIONS = 1);
+            CREATE STREAM LENIENT AS SELECT * FROM TIMED;
+            SET 'ksql.timestamp.throw.on.invalid' = 'true';
+            CREATE STREAM STRICT AS SELECT * FROM TIMED;
+            """
+        )
+        with log.producer() as producer:
+            producer.send("timed", {"key": b"\0\0\0\1", "value": b"{}"})
+        sk.run(sql.topology("CSAS_LENIENT_1"), log=log, engine="local", trigger="available_now").wait()
+        with pytest.raises(StreamKitError, match="its event time, column 'AT'"):
+            sk.run(sql.topology("CSAS_STRICT_2"), log=log, engine="local", trigger="available_now").wait()
