@@ -10,7 +10,7 @@ import typer
 
 from streamkit.cli.run import ApplicationFile
 from streamkit.cli.terminal.location import LogOption
-from streamkit.cli.terminal.rendering import JsonOption, show_json, show_note
+from streamkit.cli.terminal.rendering import JsonOption, counted, show_json, show_note
 from streamkit.cli.topology_file import load_topology
 from streamkit.errors import ConfigError
 from streamkit.log.opening import open_existing_log
@@ -70,7 +70,7 @@ def trace(
         show_json({"application": found.application, "epochs": found.epochs})
         return
     found.to_html(out)
-    show_note(f"{Path(out).resolve()}: {len(found)} epochs of {found.application}; open it in a browser")
+    show_note(f"{Path(out).resolve()}: {counted(len(found), 'epoch')} of {found.application}; open it in a browser")
 
 
 def _inputs(topology: Topology) -> tuple[list[str], list[str]]:

@@ -80,7 +80,7 @@ class ApplicationDescription:
 def application_description(log: Log, state: ApplicationState) -> ApplicationDescription:
     """What there is to say of an application whose state was read."""
     names = {topic.id: topic.name for topic in log.catalog.topics.every()}
-    times = [epoch.timestamp_ms for epoch in log.catalog.epochs.last(state.id) if epoch.generation == state.generation]
+    times = [epoch.committed_ms for epoch in log.catalog.epochs.last(state.id) if epoch.generation == state.generation]
     return ApplicationDescription(
         name=state.name,
         epochs=state.epoch,

@@ -25,7 +25,8 @@ from streamkit.serve.resource import Asked, Parameter, Resource
 from streamkit.state.view import StoreView, open_view, open_views
 
 ROWS = 100
-MOMENTS = ("as_of", "valid_at")  # which all pages have in common
+MOMENTS = ("as_of", "valid_at")
+QUESTION = ("prefix", "starts_with", "start", "end", "null", *MOMENTS)  # which all pages have in common
 _TEXT = (str, type(None))
 SKIPPED_ROWS_MAX = 100_000  # of one first key, or of windows that start together, before the page
 
@@ -53,15 +54,17 @@ def store(asked: Asked) -> Any:
 def rows(asked: Asked) -> RowsAnswer:
     """A page of rows, in the order of the store."""
     limit = asked.rows("limit", "ask for the rest with the cursor of the answer")
+    question = {"application": asked.path["app"], "store": asked.path["store"], **{name: asked[name] for name in QUESTION}}
     first, skipped = asked["start"], 0
     if asked["cursor"] is not None:
-        place = cursor_place(asked["cursor"], {"start": _TEXT, "skip": int, **dict.fromkeys(MOMENTS, _TEXT)})
-        for name in MOMENTS:
-            if place[name] != asked[name]:
+        place = cursor_place(asked["cursor"], {"first": _TEXT, "skip": int, "question": dict})
+        for name, value in question.items():
+            if place["question"].get(name) != value:
                 raise bad_request(
-                    f"found {name}={asked[name]}, and a cursor of {name}={place[name]}; expected the next page of the same moment"
+                    f"found {name}={value}, and a cursor of {name}={place['question'].get(name)}; expected the same question as for the page before",
+                    "leave the cursor out to begin at the beginning",
                 )
-        first, skipped = place["start"], place["skip"]
+        first, skipped = place["first"], place["skip"]
         if not 0 <= skipped <= SKIPPED_ROWS_MAX:
             raise RefusedError(
                 413, "TooMany", f"the page lies behind {skipped:,} rows of one key column; expected at most {SKIPPED_ROWS_MAX:,}",
@@ -75,8 +78,7 @@ def rows(asked: Asked) -> RowsAnswer:
             found = selection.rows(seen, skipped + limit + 1).slice(skipped)
         page = _bounded(asked, found.slice(0, limit))
         is_complete = page.num_rows == found.num_rows
-        moments = {name: asked[name] for name in MOMENTS}
-        cursor = None if is_complete else cursor_text({**_behind(asked, view, page, first, skipped), **moments})
+        cursor = None if is_complete else cursor_text({**_behind(asked, view, page, first, skipped), "question": question})
     return RowsAnswer("rows", page, {"cursor": cursor, "is_complete": is_complete})
 
 
@@ -138,11 +140,11 @@ def _behind(asked: Asked, view: StoreView, page: pa.Table, first: str | None, sk
     has_prefix = bool(asked["prefix"] or asked["null"])
     is_bounded = not asked["starts_with"] and (has_starts or not (view.has_windows or has_prefix))
     if not is_bounded or name not in page.column_names or not page[name][-1].is_valid:
-        return {"start": first, "skip": skipped + page.num_rows}
+        return {"first": first, "skip": skipped + page.num_rows}
     values, text = encode_keys([one_array(page[name])]), key_text(page[name][-1])
     others = np.flatnonzero(pc.not_equal(values, values[-1]).to_numpy(zero_copy_only=False))
     same = len(values) - (int(others[-1]) + 1 if len(others) else 0)
-    return {"start": text, "skip": same + (skipped if same == len(values) and text == first else 0)}
+    return {"first": text, "skip": same + (skipped if same == len(values) and text == first else 0)}
 
 
 AS_OF = Parameter(

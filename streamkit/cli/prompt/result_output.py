@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.cli.terminal.interruption import interruption
-from streamkit.cli.terminal.rendering import counted, show_line, show_note, visible
+from streamkit.cli.terminal.rendering import counted, show_note, visible
 from streamkit.cli.terminal.table import FollowedTable, show_table
 from streamkit.connectors.files.record_lines import json_lines_at_once, write_json
 from streamkit.names import DELETED
@@ -37,7 +37,7 @@ class ResultOutput:
         elif self.is_json:
             show_note(result.message)
         else:
-            show_line(result.message)
+            print(visible(result.message, kept="\n"))  # a message has lines of its own
         sys.stdout.flush()
 
     def _show_table(self, table: pa.Table) -> None:

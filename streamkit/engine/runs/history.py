@@ -24,6 +24,7 @@ COLUMNS = pa.schema(
         ("epoch", pa.int64()),
         ("generation", pa.int64()),
         ("time", pa.timestamp("ms", tz="UTC")),
+        ("committed_at", pa.timestamp("ms", tz="UTC")),
         ("stream_time", pa.timestamp("ms", tz="UTC")),
         ("records", pa.int64()),
         ("restored", pa.int64()),
@@ -49,8 +50,8 @@ def history_of(catalog: Catalog, application: str, last: int) -> pa.Table:
     """
     The last epochs of an application, read at one moment: one row an epoch, oldest first, with the columns of `COLUMNS`; null where an epoch says nothing.
 
-    `time` is that of the epoch, by which it was planned. The commit of an epoch is told by the next one, so the newest has none, nor has one
-    behind which another process went on.
+    `time` is that of the epoch, by which it was planned; `committed_at` is when others could first see it. How long
+    the commit of an epoch took is told by the next one, so the newest has none, nor has one behind which another process went on.
 
     ConfigError if there is no such application.
     """
@@ -78,6 +79,7 @@ def _row(epoch: EpochRecord, after: EpochRecord | None) -> dict[str, Any]:
         "epoch": epoch.epoch,
         "generation": epoch.generation,
         "time": epoch.timestamp_ms,
+        "committed_at": epoch.committed_ms,
         "stream_time": epoch.stream_time_ms,
         "records": metrics.get("records"),
         "restored": metrics.get("restored"),

@@ -25,7 +25,7 @@ class EpochTrail:
     """
     The newest epochs that say where they began to write, without a gap; `newest` is the last of the application.
 
-    `numbers` are these epochs, oldest first, and `times_ms` when each was planned. `begun` has, of each partition, the offsets at which epochs
+    `numbers` are these epochs, oldest first, and `times_ms` when each was committed. `begun` has, of each partition, the offsets at which epochs
     began to write there, and these epochs; an epoch that wrote nothing there is left out. `is_converted` says that the first epoch has
     converted rows: what was written before is in another form.
     """
@@ -76,12 +76,12 @@ class EpochTrail:
         )
 
     def newest_at(self, moment_ms: int) -> int | None:
-        """The newest epoch that was planned by a moment; None if there was none, or none is known."""
+        """The newest epoch that was committed by a moment; None if there was none, or none is known."""
         by_then = self.numbers[self.times_ms <= moment_ms]
         return int(by_then[-1]) if len(by_then) else None
 
     def first_since(self, moment_ms: int) -> int:
-        """The first epoch that was planned at a moment or later; the newest if none was."""
+        """The first epoch that was committed at a moment or later; the newest if none was."""
         later = self.numbers[self.times_ms >= moment_ms]
         return int(later[0]) if len(later) else self.newest
 
@@ -122,7 +122,7 @@ def _columns_of(records: Sequence[EpochRecord]) -> EpochTrail:
                 written_by.append(record.epoch)
     return EpochTrail(
         numbers=np.array([record.epoch for record in records], np.int64),
-        times_ms=np.array([record.timestamp_ms for record in records], np.int64),
+        times_ms=np.array([record.committed_ms for record in records], np.int64),
         begun={
             place: (np.array(bases, np.int64), np.array(written_by, np.int64)) for place, (bases, written_by) in found.items()
         },

@@ -30,7 +30,7 @@ _ARRIVALS = """
         (SELECT max(base_offset) FROM extent WHERE topic_id = p.topic_id AND partition = p.partition AND base_offset <= p.previous_offset), 0)
     AND e.base_offset < p.next_offset AND e.next_offset > p.previous_offset
 """
-LAG, LATENCY_MS, BASES = "lag", "latency_ms", "bases"  # what a commit adds to the facts of an epoch
+LAG, LATENCY_MS, BASES, COMMITTED_MS = "lag", "latency_ms", "bases", "committed_ms"  # what a commit adds to the facts of an epoch
 CONVERTED = "converted"  # says that an epoch has written the rows of stores in another form
 TIMELESS_EPOCHS = 10  # so many are looked at for stream times; more that only brought rows forward do not follow each other
 HISTORY_EPOCHS = 10_000  # so many are remembered one by one; of those before, the first of each generation
@@ -85,7 +85,7 @@ class EpochCommit:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """A committed epoch, as the catalog remembers it."""
+    """A committed epoch, as the catalog remembers it. It was planned at `timestamp_ms`."""
 
     epoch: int
     generation: int
@@ -93,6 +93,11 @@ class EpochRecord:
     stream_time_ms: int | None
     timestamp_ms: int
     metrics: dict[str, Any]
+
+    @property
+    def committed_ms(self) -> int:
+        """When others could first see it; of an epoch of a version that did not note this, when it was planned."""
+        return int(self.metrics.get(COMMITTED_MS, self.timestamp_ms))
 
 
 def commit(transaction: Transaction, now_ms: int, epoch: EpochCommit) -> tuple[Extent, ...]:
@@ -210,7 +215,7 @@ def _move_positions(transaction: Transaction, epoch: EpochCommit) -> None:
 def _facts(transaction: Transaction, now_ms: int, epoch: EpochCommit, lag: Mapping[int, int]) -> dict[str, Any]:
     """What the catalog remembers of an epoch beside its metrics."""
     report = epoch.report
-    facts = dict(report.facts)
+    facts = {**report.facts, COMMITTED_MS: now_ms}
     if report.topics:
         facts[LAG] = {name: lag[topic_id] for topic_id, name in report.topics.items() if topic_id in lag}
     since = {}

@@ -274,8 +274,8 @@ class Producer:
         if chosen is None:
             splits = [split(topic, batch, keyless) for batch in batches]
         else:
-            ends = np.cumsum([len(batch) for batch in batches])
-            splits = [split_as(topic, batch, part) for batch, part in zip(batches, np.split(chosen, ends[:-1]), strict=True)]
+            ends = np.cumsum([0, *map(len, batches)])
+            splits = [split_as(topic, batch, chosen[start:end]) for batch, start, end in zip(batches, ends, ends[1:])]
         size = sum(batch.nbytes for batch in batches)
         now_ms = self._clock.now_ms()
         return self._outbox.add(size, lambda draft: draft.add(topic, splits, size, sequence, now_ms), callback)

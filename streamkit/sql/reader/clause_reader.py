@@ -52,6 +52,7 @@ CLAUSES: dict[str, tuple[str, ...]] = {
     "LIMIT": (),
     "WITHIN": (),
 }
+SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")  # other SQL joins two queries by them
 
 
 class ClauseReader(ExpressionReader):
@@ -135,6 +136,10 @@ class ClauseReader(ExpressionReader):
         moment = self.ahead(2)
         return moment.kind in ("text", "number") or moment.key in ("(", "TIMESTAMP")
 
+    def begins_set_operation(self) -> bool:
+        """Whether UNION, or another word that joins two queries, and a query are here, and no name `union`."""
+        return self.word.key in SET_OPERATIONS and (self.is_before("(") or self.ahead().key in ("ALL", "DISTINCT", "SELECT"))
+
     def alias(self) -> Name | None:
         """A name for what is before it, with or without AS."""
         if self.is_at("AS"):
@@ -144,6 +149,8 @@ class ClauseReader(ExpressionReader):
             return self.written_name()
         word = self.word
         if word.kind not in ("name", "quoted") or word.key in self.dialect.reserved or self.begins_clause(at_end=True):
+            return None
+        if self.begins_set_operation():
             return None
         self.implicit_aliases |= {self.place}
         return self.written_name()

@@ -85,6 +85,12 @@ class QueryReader(ClauseReader):
         )
         if (clause := self._clause_here()) in CLAUSE_ORDER:
             raise self._misplaced(clause, found)
+        if self.begins_set_operation():
+            raise self._refused(
+                f"there is no {self.word.key} of two queries; write each query into one stream: CREATE STREAM … AS the first, "
+                "INSERT INTO … the second",
+                self.word,
+            )
         return replace(found, span=self.span_from(begin))
 
     def _item(self) -> SelectItem:

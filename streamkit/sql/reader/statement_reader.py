@@ -42,6 +42,16 @@ from streamkit.sql.tree.statements import (
 
 Listed = TypeVar("Listed")
 SOURCE_KINDS = {"STREAM": STREAM, "TABLE": TABLE}
+OTHER_STATEMENTS = {  # which other SQL has, with the way to say it here
+    "WITH": "write the query in FROM: SELECT … FROM (SELECT …) name",
+    "VALUES": "write the rows into a stream or table: INSERT INTO name VALUES (…)",
+    "UPDATE": "a row that is inserted into a table replaces the row of its key: INSERT INTO name VALUES (…)",
+    "MERGE": "a row that is inserted into a table replaces the row of its key: INSERT INTO name VALUES (…)",
+    "TRUNCATE": "delete the rows of a table by DELETE FROM name, or drop the stream or table and its topic: DROP … DELETE TOPIC",
+    "BEGIN": "the statements of one text that change something are one transaction",
+    "COMMIT": "the statements of one text that change something are one transaction",
+    "USE": "a session has one log; open a session of the other log",
+}
 SHOWN = {  # the first words of what SHOW shows, with the words that may be behind them
     "TOPICS": ("EXTENDED",), "STREAMS": ("EXTENDED",), "TABLES": ("EXTENDED",), "QUERIES": ("EXTENDED",), "FUNCTIONS": (), "TYPES": (),
     "PROPERTIES": (), "VARIABLES": (), "CONNECTORS": (),
@@ -67,6 +77,8 @@ class StatementReader(QueryReader):
         """A statement."""
         self.asks(*STATEMENTS)
         reader = STATEMENTS.get(self.word.key)
+        if self.word.key in OTHER_STATEMENTS:
+            raise self._refused(f"there is no statement {self.word.key}; {OTHER_STATEMENTS[self.word.key]}", self.word)
         if reader is None:
             raise self.unexpected("the first word of a statement, such as CREATE, INSERT or SELECT")
         begin = self.word

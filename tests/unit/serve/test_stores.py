@@ -114,7 +114,10 @@ def test_rows_as_they_were(worked, api):
     """`as_of` names an epoch or a time: the row of a key, and pages of rows; what is not known is said."""
     base = "/api/v1/applications/totals/stores/per_customer"
     then = api.get(f"{base}/rows").json()["rows"]
-    epoch, moment = api.get(base).headers["X-StreamKit-Epoch"], api.get("/api/v1/applications/totals/epochs").json()[-1]["time"]
+    epoch, moment = (
+        api.get(base).headers["X-StreamKit-Epoch"],
+        api.get("/api/v1/applications/totals/epochs").json()[-1]["committed_at"],
+    )
     send_orders(worked, 1_000, 30)
     sk.run(totals(), log=worked, engine="local", trigger="available_now").wait()
     now = api.get(f"{base}/rows").json()["rows"]
@@ -124,7 +127,11 @@ def test_rows_as_they_were(worked, api):
     first = api.get(f"{base}/rows", params={"as_of": epoch, "limit": 3}).json()
     rest = api.get(f"{base}/rows", params={"as_of": epoch, "cursor": first["cursor"]}).json()
     assert first["rows"] + rest["rows"] == then
-    assert api.get(f"{base}/rows", params={"cursor": first["cursor"]}).status_code == 400
+    for other in ({}, {"as_of": epoch, "start": "c3"}, {"as_of": epoch, "prefix": "c3"}, {"as_of": epoch, "starts_with": "c"}):
+        refused = api.get(f"{base}/rows", params={**other, "cursor": first["cursor"]})
+        assert refused.status_code == 400 and "the same question as for the page before" in refused.json()["message"]
+    hours = api.get(f"{STORES}/hourly/rows", params={"as_of": epoch, "cursor": first["cursor"]})
+    assert hours.status_code == 400 and "found store=hourly, and a cursor of store=per_customer" in hours.json()["message"]
     for row in then:
         assert api.get(base, params={"customer": row["customer"], "as_of": epoch}).json()["rows"] == [row]
     assert api.get(f"{base}/rows", params={"as_of": "99999"}).status_code == 400

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -60,7 +61,7 @@ def test_a_key_behind_an_epoch(kept: tuple[Application, Shown]) -> None:
     first, last = (one(epoch for epoch, _ in shown) for one in (min, max))
     view = application.view("counts")
     times = {
-        record.epoch: dt.datetime.fromtimestamp(record.timestamp_ms / 1000, dt.timezone.utc)
+        record.epoch: dt.datetime.fromtimestamp(record.committed_ms / 1000, dt.timezone.utc)
         for record in application.log.catalog.epochs.last(application.planner.application.id, 100)
     }
     for row in view.to_rows():
@@ -71,6 +72,36 @@ def test_a_key_behind_an_epoch(kept: tuple[Application, Shown]) -> None:
             for moment in (times[epoch], times[epoch].isoformat(), epoch, str(epoch)):
                 assert comparable(view.as_of(moment, **key).to_pylist()) == rows
     assert view.as_of("2999-01-01").num_rows == len(shown[last, "counts"])
+
+
+def when_it_was_seen(row: dict[str, Any]) -> dict[str, Any]:
+    """While an epoch goes on: behind its planning, and before its commit."""
+    time.sleep(0.02)
+    seen_ms = time.time_ns() // 1_000_000
+    time.sleep(0.02)
+    return {"n": row["n"], "seen_ms": seen_ms}
+
+
+def test_an_epoch_that_goes_on_is_not_there_yet() -> None:
+    """At a time between the planning and the commit of an epoch the store had the rows of the epoch before, and `history` says so."""
+    app = sk.Topology("slow")
+    numbers = app.stream("numbers", schema="n bigint", key="n").map_values(
+        when_it_was_seen, "n bigint, seen_ms bigint", name="seen"
+    )
+    numbers.group_by("n").agg(seen_ms=F.max("seen_ms"), store="seen").to("seen_numbers")
+    with fresh_log(on_disk=True) as log:
+        log.create_topic("numbers", "n bigint", key="n", partitions=1)
+        for number in range(3):
+            with log.producer() as producer:
+                producer.send("numbers", {"n": number})
+            sk.run(app, log=log, engine="local", trigger="available_now").wait()
+        view = log.store("slow", "seen")
+        seen = {row["n"]: row["seen_ms"] for row in view.to_rows()}
+        for number in (1, 2):
+            moment = dt.datetime.fromtimestamp(seen[number] / 1000, dt.timezone.utc)
+            assert sorted(view.as_of(moment)["n"].to_pylist()) == list(range(number))
+            ((committed_at,),) = [view.history(number)["committed_at"].to_pylist()]
+            assert committed_at > moment and number in view.as_of(committed_at)["n"].to_pylist()
 
 
 def test_the_changes_of_a_key_lead_to_its_row(kept: tuple[Application, Shown]) -> None:
@@ -290,7 +321,7 @@ def test_a_time_before_the_first_epoch(rates: Log) -> None:
     with pytest.raises(ConfigError) as refused:
         rates.store("b", "rates").as_of("2020-01-01")
     (first, *_) = rates.catalog.epochs.last(rates.catalog.applications.get("b").id)
-    time = f"{np.datetime64(first.timestamp_ms, 'ms')}Z"
+    time = f"{np.datetime64(first.committed_ms, 'ms')}Z"
     assert str(refused.value) == (
         f"found the time 2020-01-01T00:00:00.000Z; b had no epoch yet then: its first, epoch 1, is of {time}; expected that time or a later one"
     )

@@ -11,7 +11,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.cli.trace import _records
+from streamkit.cli.trace import _records, _table
 from streamkit.testing.newest_records import newest_records
 from streamkit.testing.trace import trace
 from tests.kit.sampling import seeds
@@ -91,3 +91,20 @@ def test_a_trace_of_a_log_is_a_run_over_it(seed):
             assert values(written) == values(log.decode(topic, log.read(topic)) if topic in log.topics() else [])
         late = sum(reasons.get("late", 0) for epoch in traced.epochs for reasons in epoch["left_out"].values())
         assert late == sum(dict(step.counts).get("late", 0) for step in run.steps())
+
+
+@pytest.mark.parametrize("users", [[], [{"id": "a", "name": "Ann"}]])
+def test_a_table_of_a_log_may_be_empty(users):
+    """The rows of a table that were there before the traced records are processed first, whether there are any or none."""
+    app = sk.Topology("visits")
+    app.stream("clicks").join(app.table("users"), on={"user": "id"}, how="left").to("named")
+    with sk.open_log(":memory:") as log:
+        log.create_topic("clicks", "n int, user string", "n", partitions=2)
+        log.create_topic("users", "id string, name string", "id", partitions=2, config={"cleanup.policy": "compact"})
+        with log.producer() as producer:
+            producer.send_batch("users", users)
+            producer.send("clicks", {"n": 1, "user": "a"})
+        rows = newest_records(app, log, {"clicks": _records(log, "clicks", None)}, 10)
+        traced = trace(app, rows, before={"users": _table(log, "users")}, log=log)
+    (written,) = [row for epoch in traced.epochs for row in epoch["written"].get("named", [])]
+    assert written["name"] == (users[0]["name"] if users else None)

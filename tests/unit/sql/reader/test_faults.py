@@ -45,6 +45,14 @@ def faults(text, **options):
         ("SELECT a FROM t WHERE b JOIN u ON c", "found JOIN behind WHERE; it belongs before WHERE"),
         ("SELECT a FROM t WHERE b WHERE c", "found a second WHERE; join both conditions by AND"),
         ("SELECT a FROM t JOIN u ON b WITHIN 1 HOUR", "found WITHIN behind ON; it belongs before ON: JOIN … WITHIN 1 HOUR ON …"),
+        ("SELECT a FROM t UNION ALL SELECT a FROM u", "there is no UNION of two queries; write each query into one stream"),
+        ("SELECT a FROM t WHERE a > 1 EXCEPT SELECT a FROM u", "there is no EXCEPT of two queries"),
+        ("SELECT a FROM (SELECT a FROM t union SELECT a FROM u) v", "there is no UNION of two queries"),
+        (
+            "WITH x AS (SELECT 1) SELECT * FROM x",
+            "there is no statement WITH; write the query in FROM: SELECT … FROM (SELECT …) name",
+        ),
+        ("UPDATE t SET a = 1", "there is no statement UPDATE; a row that is inserted into a table replaces the row of its key"),
         ("SELECT a FROM t, u", "found ,; expected JOIN … ON between two sources"),
         ("SELECT a FROM t JOIN u", "found the end of the statement; expected ON"),
         ("SELECT a FROM t WINDOW TUMBLING (1 HOUR)", "found 1; expected SIZE"),
@@ -76,6 +84,11 @@ def test_faults_say_what_was_found_and_what_was_expected(text, message):
     (found,) = faults(text)
 
     assert message in found
+
+
+def test_words_of_other_sql_are_names_too():
+    """A source or column may be called as what joins two queries elsewhere."""
+    assert read_script("SELECT union, except.a FROM t union JOIN minus except ON union.a = except.a")
 
 
 def test_all_faults_of_a_script_are_found():
