@@ -199,11 +199,14 @@ class Rest:
     def validate(self, name: str, body: Any) -> Any:
         if not isinstance(body, dict):
             raise ConfigError("expected the configuration as a JSON object")
-        kind = self._class(str(body.get(CLASS, name)))
+        kind = self._class(name)
+        if CLASS in body and self._class(str(body[CLASS])) is not kind:
+            raise ConfigError(f"found {CLASS}={body[CLASS]}, and the path of {name}; expected the same class in both")
         config = {key: value for key, value in body.items() if key not in (CLASS, "name")}
-        found = [_validated(one, config) for one in kind.declared() if not one.is_prefix]
+        redacted = Redaction(secrets_of(kind.declared(), config))
+        found = [_validated(one, config, redacted) for one in kind.declared() if not one.is_prefix]
         errors = [error for one in found for error in one["value"]["errors"]]
-        if not errors and (said := _refusal(kind, config)):
+        if not errors and (said := _refusal(kind, config, redacted)):
             found.append({"definition": {"name": CLASS}, "value": {"name": CLASS, "value": kind.__name__, "errors": [said]}})
             errors.append(said)
         return {"name": kind.__name__, "error_count": len(errors), "groups": [], "configs": found}
@@ -245,15 +248,15 @@ def _task(one: TaskStatus) -> dict[str, Any]:
     return found | ({"trace": one.trace} if one.trace and one.state in (status.FAILED, status.RESTARTING) else {})
 
 
-def _validated(setting: Setting, config: Mapping[str, Any]) -> dict[str, Any]:
-    """A setting and its value, as Connect shows them."""
+def _validated(setting: Setting, config: Mapping[str, Any], redacted: Redaction) -> dict[str, Any]:
+    """A setting and its value, as Connect shows them, without secrets."""
     written = config.get(setting.name)
     errors = []
     try:
         if not has_placeholder(written):  # nobody sees by an error what it stands for
             read_settings("the connector", [setting], {setting.name: written} if setting.name in config else {})
     except ConfigError as error:
-        errors = [str(error)]
+        errors = [redacted(str(error))]
     is_required = type(setting.default).__name__ == "Required"
     default = None if is_required or setting.default is None else setting.default
     return {
@@ -263,7 +266,7 @@ def _validated(setting: Setting, config: Mapping[str, Any]) -> dict[str, Any]:
             "group": None, "width": "NONE", "display_name": setting.name, "dependents": [], "order": -1,
         },
         "value": {
-            "name": setting.name, "value": _hidden(setting, written if setting.name in config else _text(default)),
+            "name": setting.name, "value": _shown(setting, written if setting.name in config else _text(default), redacted),
             "recommended_values": list(setting.choices), "errors": errors, "visible": True,
         },
     }  # fmt: skip
@@ -275,18 +278,21 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _hidden(setting: Setting, value: Any) -> Any:
-    return "[hidden]" if setting.is_secret and value is not None else value
+def _shown(setting: Setting, value: Any, redacted: Redaction) -> Any:
+    """A value without what is secret in it, such as the password of an address."""
+    if setting.is_secret and value is not None:
+        return "[hidden]"
+    return redacted(value) if isinstance(value, str) else value
 
 
-def _refusal(kind: type[Connector], config: Mapping[str, Any]) -> str | None:
+def _refusal(kind: type[Connector], config: Mapping[str, Any], redacted: Redaction) -> str | None:
     """Why the connector would refuse the configuration as a whole; None if it takes it, or if placeholders hide what it is."""
     if any(map(has_placeholder, config.values())):
         return None
     try:
         check_formats(kind("validated", config))
     except ConfigError as error:
-        return Redaction(secrets_of(kind.declared(), config))(str(error))
+        return redacted(str(error))
     return None
 
 

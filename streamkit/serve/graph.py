@@ -48,6 +48,8 @@ def drawn_program(program: Program, connectors: Sequence[ConnectedTopic] = ()) -
     drawn = drawing_of(replace(found, boxes=boxes)).to_json()
     for box in drawn["boxes"]:
         box["line"] = program.lines.get(box["id"])
+        for line in box["lines"]:
+            line["text"] = "" if line["part"] == FIGURES.part else line["text"]
     return drawn
 
 

@@ -72,6 +72,6 @@ def test_the_graph_has_room_for_figures(worked):
     boxes = {box["id"]: box for box in drawing["boxes"]}
     assert steps == {step for box in boxes.values() for step in box["steps"]}
     assert {store for box in boxes.values() for store in box["stores"]} == {"per_customer", "hourly"}
-    assert all(box["lines"][-1]["part"] == "figures" for box in boxes.values())
+    assert all((box["lines"][-1]["part"], box["lines"][-1]["text"]) == ("figures", "") for box in boxes.values())
     assert all(flow["start"] in boxes and flow["end"] in boxes and len(flow["points"]) >= 2 for flow in drawing["flows"])
     assert "conftest.py" in boxes["stream-orders"]["line"]

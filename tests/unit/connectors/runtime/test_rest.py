@@ -137,6 +137,10 @@ def test_plugins(rest):
     secret = rest("PUT", "/connector-plugins/HttpSource/config/validate", {"token": "hunter2", "port": "no"})[1]
     assert secret["error_count"] == 1
     assert "hunter2" not in json.dumps(secret)
+    for url, errors in (("http://bob:hunter7secret@h/x", 0), ("http://bob:hunter7secret@h:0/x?api_key=hunter7", 1)):
+        address = rest("PUT", "/connector-plugins/HttpSink/config/validate", {"topics": "lines", "url": url})[1]
+        assert address["error_count"] == errors
+        assert "hunter7" not in json.dumps(address) and "/x" in json.dumps(address)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +153,7 @@ def test_plugins(rest):
         ("POST", "/connectors", {"name": "x"}, 405),
         ("PUT", "/connector-plugins/os:path/config/validate", {}, 400),
         ("PUT", "/connector-plugins/FileSource/config/validate", None, 400),
+        ("PUT", "/connector-plugins/HttpSink/config/validate", {"connector.class": "FileSource", "path": "/in"}, 400),
         ("PUT", "/connectors/in/pause", b"{", 400),
         ("GET", "/connectors/in/tasks/x/status", None, 404),
         ("GET", "/connectors?expand=status", None, 400),
