@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from streamkit.connectors.placeholders import has_placeholder
 from streamkit.connectors.redaction import HIDDEN
 from streamkit.errors import ConfigError
 
@@ -117,6 +118,13 @@ def secrets_of(settings: Iterable[Setting], config: Mapping[str, Any]) -> Iterat
             for name, written in config.items():
                 if name == setting.name or (setting.is_prefix and name.startswith(setting.name) and setting.hides(name)):
                     yield str(written)
+
+
+def written_secret(settings: Iterable[Setting], config: Mapping[str, Any]) -> str | None:
+    """The first setting whose value is secret and is written out, where a placeholder would keep it elsewhere; None if there is none."""
+    declared = tuple(settings)
+    written = (name for name, value in config.items() if any(secrets_of(declared, {name: value})) and not has_placeholder(value))
+    return next(written, None)
 
 
 def _passwords(text: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamkit.connectors.classes import CLASS, class_of
 from streamkit.connectors.connector import Connector
-from streamkit.connectors.runtime.internal_topic import declare_internal_topic, has_topic
+from streamkit.connectors.runtime.internal_topic import declare_internal_topic, newest_rows
 from streamkit.connectors.sink import TOPICS
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
@@ -45,8 +45,7 @@ def check_configuration(log: Log, connector: Connector) -> None:
 
 def read_configurations(log: Log) -> dict[str, dict[str, str]]:
     """The newest settings of each connector, secrets hidden."""
-    rows = log.read(TOPIC).to_pylist() if has_topic(log, TOPIC) else []
-    return {row["connector"]: json.loads(row["settings"]) for row in rows}
+    return {row["connector"]: json.loads(row["settings"]) for row in newest_rows(log, TOPIC, "connector")}
 
 
 def read_tasks_max(log: Log) -> dict[str, int]:
@@ -71,9 +70,8 @@ def topics_of_sink(log: Log, name: str) -> list[str]:
 
 
 def _newest(log: Log, name: str) -> tuple[str, dict[str, str]] | None:
-    rows = log.read(TOPIC).to_pylist() if has_topic(log, TOPIC) else []
-    found = [(row["worker"], json.loads(row["settings"])) for row in rows if row["connector"] == name]
-    return found[-1] if found else None
+    rows = (row for row in newest_rows(log, TOPIC, "connector") if row["connector"] == name)
+    return next(((row["worker"], json.loads(row["settings"])) for row in rows), None)
 
 
 def _shown(connector: Connector) -> dict[str, str]:

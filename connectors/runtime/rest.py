@@ -34,7 +34,6 @@ from streamkit.connectors.runtime.converters import check_formats
 from streamkit.connectors.runtime.positions import read_positions
 from streamkit.connectors.runtime.sink_task import group_name
 from streamkit.connectors.runtime.status import TaskStatus
-from streamkit.connectors.runtime.worker import Worker
 from streamkit.connectors.setting import Setting, read_settings, secrets_of
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.web_server import BodyError, WebServer, length_of_body, listener_at
@@ -53,8 +52,8 @@ class NotFoundError(Exception):
 
 
 @contextmanager
-def serve_rest(address: str, log: Log, worker: Worker) -> Iterator[WebServer]:
-    """Answer requests within the block; `address` is PORT or HOST:PORT. ConfigError if it cannot be listened at."""
+def serve_rest(address: str, log: Log, worker: str) -> Iterator[WebServer]:
+    """Answer requests within the block; `address` is PORT or HOST:PORT, `worker` the name of who answers. ConfigError if it cannot be listened at."""
     host, _, port = address.rpartition(":")
     if not port.isdigit() or int(port) > 65_535:
         raise ConfigError(f"--rest {address!r}; expected a port, or HOST:PORT")
@@ -62,7 +61,7 @@ def serve_rest(address: str, log: Log, worker: Worker) -> Iterator[WebServer]:
         listener = listener_at(host.strip("[]") or LOOPBACK, int(port))
     except (OSError, UnicodeError) as error:
         raise ConfigError(f"--rest {address}: cannot listen there: {error}") from None
-    server = WebServer("connect-rest", Rest(log, worker.name, [host]), listener)
+    server = WebServer("connect-rest", Rest(log, worker, [host]), listener)
     try:
         yield server
     finally:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streamkit.connectors.runtime.configurations import read_tasks_max
-from streamkit.connectors.runtime.internal_topic import declare_internal_topic, has_topic
+from streamkit.connectors.runtime.internal_topic import declare_internal_topic, newest_rows
 from streamkit.log.log import Log
 
 STATUS, REQUESTS = "__connect_status", "__connect_requests"
@@ -83,9 +83,8 @@ def read_status(log: Log) -> list[TaskStatus]:
 
 def read_states(log: Log) -> list[TaskStatus]:
     """What was published last of every task that there ever was, by connector and task."""
-    newest = {(row["connector"], row["task"]): row for row in _rows(log, STATUS)}
-    names = TaskStatus.__dataclass_fields__
-    return [TaskStatus(**{name: row[name] for name in names}) for _, row in sorted(newest.items())]
+    rows = sorted(newest_rows(log, STATUS, "connector", "task"), key=lambda row: (row["connector"], row["task"]))
+    return [TaskStatus(**{name: row[name] for name in TaskStatus.__dataclass_fields__}) for row in rows]
 
 
 def _of_living(found: TaskStatus, now_ms: int) -> TaskStatus:
@@ -97,7 +96,7 @@ def _of_living(found: TaskStatus, now_ms: int) -> TaskStatus:
 def read_requests(log: Log) -> dict[str, Request]:
     """What was asked of each connector."""
     names = Request.__dataclass_fields__
-    return {row["connector"]: Request(**{name: row[name] for name in names}) for row in _rows(log, REQUESTS)}
+    return {row["connector"]: Request(**{name: row[name] for name in names}) for row in newest_rows(log, REQUESTS, "connector")}
 
 
 def ask(log: Log, connector: str, *, is_paused: bool = False, is_stopped: bool = False) -> Request:
@@ -120,7 +119,3 @@ def _change(log: Log, asked: Request) -> Request:
     with log.producer() as producer:
         producer.send(REQUESTS, vars(asked))
     return asked
-
-
-def _rows(log: Log, topic: str) -> list[dict[str, Any]]:
-    return log.read(topic).to_pylist() if has_topic(log, topic) else []

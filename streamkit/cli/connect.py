@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from streamkit.connectors.connector_file import read_connectors
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.configurations import class_of_connector, topics_of_sink
 from streamkit.connectors.runtime.converters import check_formats
+from streamkit.connectors.runtime.declared_connectors import read_declared
+from streamkit.connectors.runtime.declared_runner import DeclaredRunner
 from streamkit.connectors.runtime.positions import change_positions, check_position, read_positions
 from streamkit.connectors.runtime.sink_task import group_name, reset_group
 from streamkit.connectors.runtime.status import TaskStatus
@@ -37,6 +40,14 @@ offsets = typer.Typer(help="Show and set the positions of connectors.", no_args_
 program.add_typer(offsets, name="offsets")
 
 ConnectorsFile = Annotated[Path, typer.Argument(metavar="FILE", help="The connectors, as JSON or properties.")]
+OptionalConnectorsFile = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[FILE]",
+        help="The connectors, as JSON or properties; else those that CREATE CONNECTOR has declared.",
+        show_default=False,
+    ),
+]
 ConnectorArgument = Annotated[str, typer.Argument(metavar="CONNECTOR", help="The connector's name.")]
 TopologyFile = Annotated[
     str, typer.Argument(metavar="TOPOLOGY", help="A Python file with one topology at module level, or a file in SQL.")
@@ -47,7 +58,7 @@ LINE_SECONDS = 10.0
 
 @program.command("run")
 def run_connectors(
-    file: ConnectorsFile,
+    file: OptionalConnectorsFile = None,
     once: Annotated[bool, typer.Option("--once", help="Move the rows that are there now, then stop.")] = False,
     rest: Annotated[
         str | None,
@@ -61,15 +72,35 @@ def run_connectors(
     log: LogOption = None,
 ) -> None:
     """
-    Run the connectors of a file until interrupted.
+    Run the connectors of a file, or of statements in SQL, until interrupted.
 
-    Other workers with the same file share their tasks. FILE is {"name": …, "config": {…}}, a list of such, or properties.
+    Other workers with the same file share their tasks. FILE is {"name": …, "config": {…}}, a list of such, or properties. Without FILE the
+    connectors are those that CREATE CONNECTOR has declared in the log, as statements add and drop them.
     """
-    connectors = _read(file)
-    with open_log(log) as opened, interruption() as interrupted:
+    if file is None:
+        _run_declared(log, rest, once, as_json)
+        return
+    _run_once_or_on(_read(file), open_log(log), once, rest, as_json)
+
+
+def _run_declared(location: str | None, rest: str | None, once: bool, as_json: bool) -> None:
+    """Run the connectors of statements; with `once` those that are there now."""
+    log = open_existing_log(location)
+    if once:
+        connectors = [one.made() for one in read_declared(log).values()]
+        _run_once_or_on(connectors, log, once, rest, as_json)
+        return
+    with log, interruption() as interrupted, _answering(rest, log, socket.gethostname()), DeclaredRunner(log):
+        while not interrupted.wait(WAIT_SECONDS):
+            pass
+
+
+def _run_once_or_on(connectors: list[Connector], log: Log, once: bool, rest: str | None, as_json: bool) -> None:
+    """Run connectors with one worker, to the end of what is there or until interrupted, and show what became of them."""
+    with log as opened, interruption() as interrupted:
         worker = Worker(connectors, opened, is_once=once)
         failure: BaseException | None = None
-        with _answering(rest, opened, worker):
+        with _answering(rest, opened, worker.name):
             try:
                 worker.start()
                 _follow(worker, interrupted)
@@ -81,7 +112,7 @@ def run_connectors(
         raise _for_users(failure, worker)
 
 
-def _answering(rest: str | None, log: Log, worker: Worker) -> AbstractContextManager[object]:
+def _answering(rest: str | None, log: Log, worker: str) -> AbstractContextManager[object]:
     """A block in which REST is answered, if an address is given; the web server is loaded only then."""
     if rest is None:
         return nullcontext()

@@ -12,11 +12,10 @@ from typing import Any, Literal
 
 from streamkit.connectors.classes import CLASS, class_of, connector_of
 from streamkit.connectors.connector import Connector
-from streamkit.connectors.placeholders import has_placeholder
 from streamkit.connectors.runtime.connected_topics import connected_topics
 from streamkit.connectors.runtime.worker import Worker
 from streamkit.connectors.runtime.worker_process import WorkerProcess, worker_processes
-from streamkit.connectors.setting import secrets_of
+from streamkit.connectors.setting import written_secret
 from streamkit.connectors.source import Source, kept_for_ever
 from streamkit.dsl.topology import Topology
 from streamkit.engine.runs.local_epochs import available_cores
@@ -238,13 +237,12 @@ def _columns(connection: Connection) -> dict[str, Any]:
 
 
 def _check_secrets(connection: Connection) -> None:
-    settings = class_of(connection.class_name).declared()
-    for name, value in connection.settings:
-        if any(secrets_of(settings, {name: value})) and not has_placeholder(value):
-            raise ConfigError(
-                f"the connector {connection.name}: its {name} is secret and written out in the topology; a file would show it. "
-                f"Write {name}=${{env:NAME}} there, and put the value into the environment"
-            )
+    name = written_secret(class_of(connection.class_name).declared(), dict(connection.settings))
+    if name is not None:
+        raise ConfigError(
+            f"the connector {connection.name}: its {name} is secret and written out in the topology; a file would show it. "
+            f"Write {name}=${{env:NAME}} there, and put the value into the environment"
+        )
 
 
 def _declare_topic(connection: Connection, log: Log, *, is_table: bool) -> None:

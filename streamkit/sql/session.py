@@ -51,7 +51,8 @@ class SqlSession:
 
     With an `engine` it also runs the persistent queries of the log, in this process or on Spark, from now on until it is closed; without
     one it stores queries, for a runner such as `streamkit sql serve`. `settings` are those of SET, by their names. With `runs_scripts=False`
-    RUN SCRIPT is refused, because it reads any file that the process may read. A session may be used by any number of threads.
+    RUN SCRIPT, CREATE CONNECTOR and DROP CONNECTOR are refused: a script may be any file that the process may read, and so may be what a
+    connector reads. A session may be used by any number of threads.
 
         with sk.SqlSession(log) as sql:
             sql.execute("CREATE TABLE totals AS SELECT user, count(*) AS clicks FROM clicks GROUP BY user")
@@ -255,7 +256,7 @@ class SqlSession:
         settings = self.settings
         statements = read_script(text.text, settings.script.meaning.name, settings.variables, text.file, text.called_at)
         placed = list(ScriptFiles(settings, self.runs_scripts).with_files(text, statements))
-        return ScriptExecution(self.log, placed, settings, self._reading, self._functions)
+        return ScriptExecution(self.log, placed, settings, self._reading, self._functions, self.runs_scripts)
 
     def _one(self, text: str, kind: type[SelectStatement], what: str) -> tuple[SelectStatement, ScriptState]:
         """The only statement of a text."""

@@ -15,22 +15,15 @@ from streamkit.sql.tree.statements import (
     AssertSource,
     AssertTopic,
     AssertValues,
-    CreateConnector,
-    DropConnector,
     Statement,
 )
 
 TIMEOUT_MS = 1_000  # unless the statement says another
 LOOK_S = 0.1
 IN_A_TEST = "belongs to a test of a file; here SELECT, PRINT and DESCRIBE show what there is"
-BY_A_FILE = (
-    "a worker runs the connectors of a file: streamkit connect run FILE; here SHOW CONNECTORS and DESCRIBE CONNECTOR show them"
-)
 NOT_HERE: Mapping[type[Statement], str] = {
     AssertValues: f"ASSERT VALUES {IN_A_TEST}",
     AssertSource: f"ASSERT STREAM and ASSERT TABLE {IN_A_TEST}",
-    CreateConnector: f"CREATE CONNECTOR cannot be done yet: {BY_A_FILE}",
-    DropConnector: f"DROP CONNECTOR cannot be done yet: {BY_A_FILE}",
 }
 
 

@@ -51,6 +51,7 @@ class Definitions:
     stopped: frozenset[str] = frozenset()
     functions: UserFunctions = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
+    has_more: bool = False
 
     @classmethod
     def of(cls, log: Log, base: SqlObjects, functions: UserFunctions | None = None) -> Definitions:
@@ -191,6 +192,10 @@ class Definitions:
             return self.with_topic(topic)
         return replace(self, altered={**self.altered, name: topic}, alterations={**self.alterations, name: alteration})
 
+    def with_more(self) -> Definitions:
+        """With a change of rows that others follow as they follow these, such as declarations of connectors: it counts as a change."""
+        return replace(self, has_more=True)
+
     def with_renamed_topic(self, name: str, new: str) -> Definitions:
         """With another name of a topic, for what is written; here it keeps the one that it has."""
         return replace(self, renamed={**self.renamed, name: new})
@@ -237,7 +242,7 @@ class Definitions:
             renamed_topics=tuple(self.renamed.items()),
         )  # fmt: skip
         nothing = SqlChange(change.token, change.before, self.base.numbers)
-        return None if change == nothing else change
+        return None if change == nothing and not self.has_more else change
 
 
 def source_of_topic(topic: Topic) -> StoredSource:

@@ -17,6 +17,7 @@ from streamkit.log.catalog.inline_slabs import InlineFullError
 from streamkit.log.catalog.sql_changes import SqlMovedError
 from streamkit.log.log import Log
 from streamkit.sql.execution.appending import appended
+from streamkit.sql.execution.connecting import create_connector, drop_connector
 from streamkit.sql.execution.declaring import alter_source, create_source, create_type, drop_type
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.deleting import delete_rows
@@ -33,10 +34,12 @@ from streamkit.sql.tree.statements import (
     AlterSource,
     ControlQuery,
     CreateAs,
+    CreateConnector,
     CreateSource,
     CreateType,
     Define,
     DeleteRows,
+    DropConnector,
     DropSource,
     DropType,
     InsertQuery,
@@ -57,6 +60,8 @@ CHANGES: dict[type[Statement], Callable[[ScriptState, Any], Changed]] = {
     DropType: drop_type,
     DropSource: drop_source,
     ControlQuery: control_query,
+    CreateConnector: create_connector,
+    DropConnector: drop_connector,
 }
 
 
@@ -66,6 +71,7 @@ class ScriptExecution:
     The statements of a script, and what a session reads with.
 
     `reads` gives, for a statement that changes nothing, what runs it once it was checked. `settings` are those behind the script.
+    `may_connect` says whether it may make and drop connectors.
     """
 
     log: Log
@@ -73,7 +79,7 @@ class ScriptExecution:
     settings: SessionSettings
     reads: Callable[[ScriptState, Statement], Awaiting]
     functions: UserFunctions = field(default_factory=dict)
-    changed: Callable[[], None] = lambda: None
+    may_connect: bool = True
 
     def results(self) -> Iterator[StatementResult]:
         """What each statement gives, in their order; SqlError with all faults, before anything is written."""
@@ -127,7 +133,7 @@ class ScriptExecution:
         return faults
 
     def _state(self) -> ScriptState:
-        return ScriptState(self.log, ScriptText(""), self._definitions(), self.settings)
+        return ScriptState(self.log, ScriptText(""), self._definitions(), self.settings, may_connect=self.may_connect)
 
     def _definitions(self) -> Definitions:
         return Definitions.of(self.log, self.log.catalog.sql.objects(), self.functions)
@@ -196,4 +202,3 @@ class ScriptExecution:
         storage = self.log.storage_now()
         for path in paths:
             storage.delete(path)
-        self.changed()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,6 +18,9 @@ from streamkit.sql.execution.stored_source import SourceReading
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.tree.span import TextSpan
 from streamkit.sql.tree.statements import Statement
+
+if TYPE_CHECKING:
+    from streamkit.connectors.runtime.declared_connectors import DeclaredConnector
 
 
 @dataclass(frozen=True)
@@ -35,13 +40,25 @@ class Awaiting:
 
 @dataclass
 class ScriptState:
-    """What statements see and change one after the other; `rows` are those to insert, by topic."""
+    """
+    What statements see and change one after the other; `rows` are those to insert, by topic.
+
+    `may_connect` says whether statements may make and drop connectors.
+    """
 
     log: Log
     text: ScriptText
     definitions: Definitions
     settings: SessionSettings
     rows: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+    may_connect: bool = True
+
+    @cached_property
+    def connectors(self) -> dict[str, DeclaredConnector]:
+        """The connectors as statements have left them; read after the definitions, so a change between the two is noticed by its number."""
+        from streamkit.connectors.runtime.declared_connectors import read_declared  # few statements need it
+
+        return read_declared(self.log)
 
     @property
     def reading(self) -> SourceReading:

@@ -203,14 +203,17 @@ def _function(state: ScriptState, name: str, statement: Describe) -> pa.Table:
 
 
 def _connectors(state: ScriptState, subject: str) -> pa.Table:
+    from streamkit.connectors.classes import class_of
     from streamkit.connectors.runtime.configurations import class_of_connector, read_configurations
     from streamkit.connectors.runtime.status import read_status
     from streamkit.connectors.source import Source
 
     rows = []
     tasks = read_status(state.log)
-    for name, settings in sorted(read_configurations(state.log).items()):
-        known = class_of_connector(state.log, name)
+    configured = read_configurations(state.log)
+    declared = {name: one.settings for name, one in state.connectors.items()}
+    for name, settings in sorted({**declared, **configured}.items()):
+        known = class_of_connector(state.log, name) if name in configured else class_of(settings["connector.class"])
         kind = "source" if known is not None and issubclass(known, Source) else "sink"
         if subject in ("connectors", f"{kind} connectors"):
             states = ", ".join(sorted({one.state for one in tasks if one.connector == name})) or "UNASSIGNED"
@@ -222,9 +225,13 @@ def _connector(state: ScriptState, name: str, statement: Describe) -> pa.Table:
     from streamkit.connectors.runtime.configurations import read_configurations
     from streamkit.connectors.runtime.status import read_status
 
-    found = read_configurations(state.log).get(name)
+    declared = {one.name: one.settings for one in state.connectors.values()}
+    all_settings = {**declared, **read_configurations(state.log)}
+    found = all_settings.get(name) or next((one for key, one in all_settings.items() if key.lower() == name.lower()), None)
     if found is None:
-        raise state.error(f"there is no connector {name!r}", statement.span)
+        near = difflib.get_close_matches(name, all_settings, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(all_settings) or 'none'}"
+        raise state.error(f"there is no connector {name!r}; {hint}", statement.span)
     tasks = [(f"task {one.task}", f"{one.state} {one.trace}".strip()) for one in read_status(state.log) if one.connector == name]
     return table_of(("setting", "value"), [*sorted(found.items()), *tasks])
 

@@ -39,7 +39,7 @@ def log(tmp_path):
 @pytest.fixture
 def rest(log):
     """Asks a server on the log: the code of the answer, and its value."""
-    with serve_rest("0", log, Worker([], log)) as server:
+    with serve_rest("0", log, Worker([], log).name) as server:
 
         def ask(method, path, body=None, **headers):
             data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
@@ -178,12 +178,12 @@ def test_a_body_that_is_too_large(rest):
 
 def test_served_on_loopback(log, rest):
     """It is answered at loopback unless a host is given; not to pages of a browser, which name themselves or another host."""
-    with serve_rest("0", log, Worker([], log)) as server:
+    with serve_rest("0", log, Worker([], log).name) as server:
         assert server.address[0] == "127.0.0.1"
     assert get(rest, "/connectors") == get(rest, "/connectors/") == ["in", "out"]
     for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Host": "[::1"}):
         assert rest("GET", "/connectors", **headers)[0] == 403
-    with pytest.raises(ConfigError, match="--rest 'x:y'; expected a port"), serve_rest("x:y", log, Worker([], log)):
+    with pytest.raises(ConfigError, match="--rest 'x:y'; expected a port"), serve_rest("x:y", log, Worker([], log).name):
         pass
-    with pytest.raises(ConfigError, match="cannot listen there"), serve_rest("no.such.invalid:0", log, Worker([], log)):
+    with pytest.raises(ConfigError, match="cannot listen there"), serve_rest("no.such.invalid:0", log, Worker([], log).name):
         pass
