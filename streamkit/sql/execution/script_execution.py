@@ -30,6 +30,7 @@ from streamkit.sql.execution.script_files import PlacedStatement
 from streamkit.sql.execution.script_state import Awaiting, Changed, ScriptState
 from streamkit.sql.execution.session_settings import SessionSettings
 from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.script.settings import means_nothing
 from streamkit.sql.tree.statements import (
     AlterSource,
     ControlQuery,
@@ -144,7 +145,10 @@ class ScriptExecution:
         statement = with_functions(placed.statement, self.functions, placed.text)
         if isinstance(statement, Set):
             state.settings = state.settings.with_set(statement, placed.text)
-            return Changed(f"{statement.name} is {'as it was at first' if statement.value is None else repr(statement.value)}.")
+            told = " StreamKit does nothing with this setting of ksqlDB or Kafka." if means_nothing(statement.name) else ""
+            return Changed(
+                f"{statement.name} is {'as it was at first' if statement.value is None else repr(statement.value)}.{told}"
+            )
         if isinstance(statement, Define):
             state.settings = state.settings.with_define(statement)
             return Changed(f"{statement.name} is {'no variable' if statement.value is None else repr(statement.value)}.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from streamkit.errors import ConfigError, TopologyError
 from streamkit.sql.lowering.script_text import ScriptText
-from streamkit.sql.script.settings import ENGINE, OFFSET_RESET, SETTINGS, ScriptSettings
+from streamkit.sql.script.settings import ENGINE, OFFSET_RESET, SETTINGS, ScriptSettings, plain_name
 from streamkit.sql.tree.statements import Define, Set
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -46,7 +46,7 @@ class SessionSettings:
 
     def with_set(self, statement: Set, text: ScriptText) -> SessionSettings:
         """The settings behind SET or UNSET; TopologyError for one that there is not."""
-        name, value = statement.name.lower(), statement.value
+        name, value = plain_name(statement.name), statement.value
         if statement.is_system:
             raise text.error(
                 "ALTER SYSTEM changes settings of a server for all who use it, and a session has its own; expected SET",

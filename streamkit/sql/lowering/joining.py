@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import Table
@@ -11,6 +12,7 @@ from streamkit.errors import TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import ksql_type
 from streamkit.names import WINDOW_END, WINDOW_START
+from streamkit.plan.dotted_name import part as dotted_part
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Reference
 from streamkit.plan.join_window import JoinWindow
@@ -346,6 +348,9 @@ class Joining:
     def _verb(self, left: JoinSide, right: JoinSide, how: str) -> Stream | Table:
         on = dict(zip(left.on, right.on, strict=True))
         one, other = left.scope.rows, right.scope.rows
+        if self.meaning.names_results and isinstance(one, Stream) and how != INNER:
+            one = one.filter(Column(_has_key(left.on)))  # such a record meets nothing, and gives nothing there
+            other = other.filter(Column(_has_key(right.on))) if isinstance(other, Stream) and how == "outer" else other
         if isinstance(one, Stream) and isinstance(other, Stream):
             return one.join(other, on=on, how=how, within=self._window(how))
         if isinstance(one, Stream):
@@ -461,3 +466,9 @@ def _common(type: str | None, others: Iterable[str | None]) -> str | None:
             return None
         type = max(type, other, key=family.index) if family else type
     return type
+
+
+def _has_key(columns: Sequence[str]) -> Expression:
+    """Whether a column that is joined by is not null; the bounds of windows never are."""
+    found = [Call("isnotnull", (Reference(dotted_part(name)),)) for name in columns if name not in _BOUNDS]
+    return reduce(lambda one, other: Call("or", (one, other)), found)

@@ -13,6 +13,7 @@ from streamkit.sql.lowering.ksql_meaning import KSQL, KsqlDialect
 from streamkit.sql.lowering.meaning import SPARK, Meaning
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.default_formats import DefaultFormats
+from streamkit.sql.script.ignored_settings import is_ignored
 from streamkit.sql.script.properties import KSQL_FORMATS
 from streamkit.sql.tree.statements import Set
 from streamkit.time_zone import ZoneError, canonical_zone
@@ -23,6 +24,7 @@ ENGINE = "streamkit.engine"  # of a session
 REGISTRY, OFFSET_RESET = "schema.registry.url", "auto.offset.reset"
 NESTED_ERROR = "ksql.nested.error.set.null"
 LOG_CREATED, LOG_TOPIC = "ksql.logging.processing.topic.auto.create", "ksql.logging.processing.topic.name"
+NEARLY_EQUAL = 0.95  # of 1, of the names of two settings
 PROCESSING_LOG = "KSQL_PROCESSING_LOG"
 VALUE_FORMAT, KEY_FORMAT = "ksql.persistence.default.format.value", "ksql.persistence.default.format.key"
 WRAP_VALUES = "ksql.persistence.wrap.single.values"
@@ -45,6 +47,7 @@ SETTINGS = {
     LIST_LIMIT: "in the ksql dialect: how many values COLLECT_LIST keeps",
     SET_LIMIT: "in the ksql dialect: how many values COLLECT_SET keeps",
 }
+OF_STREAMS = "ksql.streams."  # begins names that ksqlDB hands on to Kafka Streams
 MEANINGS: dict[str, Meaning] = {SPARK.name: SPARK, KSQL.name: KSQL}
 
 
@@ -72,7 +75,9 @@ class ScriptSettings:
 
     def with_set(self, statement: Set, text: ScriptText) -> ScriptSettings:
         """The settings behind SET or UNSET; TopologyError for one that there is not, with the nearest."""
-        name, value = statement.name.lower(), statement.value
+        name, value = plain_name(statement.name), statement.value
+        if means_nothing(name):
+            return self
         if name not in SETTINGS:
             close = difflib.get_close_matches(name, SETTINGS, 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -173,3 +178,15 @@ class ScriptSettings:
             f"{ON_ERROR} is {value!r}; expected 'fail', 'skip', or 'dead_letter' and the name of a topic, as in 'dead_letter broken'",
             statement.span,
         )
+
+
+def plain_name(name: str) -> str:
+    """The name of a setting without what ksqlDB has before those of Kafka Streams."""
+    plain = name.lower()
+    return OFFSET_RESET if plain == OF_STREAMS + OFFSET_RESET else plain
+
+
+def means_nothing(name: str) -> bool:
+    """Whether a setting is one of ksqlDB or Kafka with which nothing is done here; one that is nearly written like a known one is an error."""
+    plain = plain_name(name)
+    return is_ignored(plain) and not difflib.get_close_matches(plain, SETTINGS, 1, NEARLY_EQUAL)
