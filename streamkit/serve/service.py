@@ -33,6 +33,7 @@ from streamkit.serve.resource import Asked, Resource
 from streamkit.serve.routes import RESOURCES
 from streamkit.serve.safety import ANSWER_HEADERS, Safety
 from streamkit.serve.sql_sessions import SqlSessions
+from streamkit.sql.pull.abandonment import abandoned_unless
 
 Result = TypeVar("Result")
 EVENT_HEADERS = {"X-Accel-Buffering": "no"}  # a proxy that keeps events back until there are many shows nothing live
@@ -197,7 +198,7 @@ class Service:
                 await _unless_gone(waiting, gone)
             headers = await self._looked(position_headers, asked.log, application)
         if resource.method == "GET" or resource.only_asks:
-            found = await self._looked(resource.answer, asked)
+            found = await self._looked(_answer_while_waited_for, resource, asked)
         else:
             found = await self._changed(resource.answer, asked)
         if isinstance(found, StreamAnswer):
@@ -281,6 +282,12 @@ class Service:
     def stream_has_ended(self) -> None:
         """One stream fewer is open."""
         self._streams -= 1
+
+
+def _answer_while_waited_for(resource: Resource, asked: Asked) -> Any:
+    """The answer; a question that nobody waits for any more is not begun, and a query of SQL ends."""
+    with abandoned_unless(asked.goes_on):
+        return resource.answer(asked)
 
 
 @final

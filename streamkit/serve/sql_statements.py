@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from streamkit.serve.resource import Asked, Parameter, Resource
 from streamkit.serve.sql_request import READING, SqlRequest
 from streamkit.sql.completion.word_completion import completions
 from streamkit.sql.execution.result import StatementResult
+from streamkit.sql.pull.abandonment import abandoned_unless
 from streamkit.sql.reader.script import read_script
 from streamkit.sql.script.settings import DIALECT, OFFSET_RESET
 from streamkit.sql.tree.statements import Print, SelectStatement, Statement
@@ -63,7 +65,8 @@ def sql_statements(asked: Asked) -> list[dict[str, Any]]:
     request = _request(asked)
     with asked.live.sql.session(request.settings, {}) as session:
         statements = request.statements(asked, session)
-        if asked["only_asks"] and not all(isinstance(one, READING) for one in statements):
+        only_asks = all(isinstance(one, READING) for one in statements)
+        if asked["only_asks"] and not only_asks:
             return [asdict(SqlResult(request.written(one), "", None, [], [], 0, False, True)) for one in statements]
         if any(map(goes_on, statements)):
             if len(statements) > 1:
@@ -71,7 +74,8 @@ def sql_statements(asked: Asked) -> list[dict[str, Any]]:
                     "found a query that goes on among other statements; expected it alone", "execute the others before it"
                 )
             return [asdict(SqlResult(request.written(statements[0]), "", None, [], [], 0, True))]
-        return [asdict(_result(one)) for one in session.execute(request.text)]
+        with abandoned_unless(asked.goes_on) if only_asks else nullcontext():  # a change that has begun goes on
+            return [asdict(_result(one)) for one in session.execute(request.text)]
 
 
 def goes_on(statement: Statement) -> bool:

@@ -18,12 +18,12 @@ from streamkit.expressions.analysis.arrow import evaluate_all, mask
 from streamkit.expressions.core.operation import columns_of
 from streamkit.plan.expression import TypedExpression
 from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT
-from streamkit.sql.pull.matching import NO_ROW, Matching, OrderKey
+from streamkit.sql.pull.abandonment import check_waited_for
+from streamkit.sql.pull.matching import NO_ROW, PAIRS_MAX, Matching, OrderKey
 from streamkit.sql.pull.one_row import one_row
 from streamkit.sql.pull.plan import PlannedGroups, PlannedJoin, PlannedSide, PullPlan, TypedColumns
 
 BATCH_ROWS = 1 << 17  # that are computed at once
-PAIRS_MAX = 50_000_000  # of rows of two sides that meet each other without an equality
 PARTIAL_GROUPS = 1 << 18  # of groups of parts of the rows, before these are folded together
 
 
@@ -67,8 +67,7 @@ class PullExecution:
         else:
             pairs = _every_pair(left.num_rows, right.num_rows)
         if join.rest is not None:
-            kept = mask(join.rest, _side_by_side(left, right, pairs, columns_of(join.rest)))
-            pairs = tuple(side[kept.to_numpy(zero_copy_only=False)] for side in pairs)
+            pairs = _kept(join.rest, left, right, pairs)
         rows = _side_by_side(left, right, _with_the_lonely(join.kind, pairs, left.num_rows, right.num_rows))
         if not join.coalesced:
             return rows
@@ -88,6 +87,7 @@ class PullExecution:
         names = [name for name, _ in groups.columns]
         parts: list[list[pa.Array]] = []
         for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
+            check_waited_for()
             keys, states = _states(groups, batch)
             parts.append(_folded(groups, keys, states))
             if sum(len(part[0]) for part in parts) > PARTIAL_GROUPS and len(parts) > 1:
@@ -96,6 +96,22 @@ class PullExecution:
         keys, states = found[: len(names)], found[len(names) or 1 :]
         table = pa.table([*keys, *_results(groups, states)], names=[*names, *(one.name for one in groups.aggregates)])
         return table if groups.having is None else _where(groups.having, table)
+
+
+def _kept(
+    condition: TypedExpression, left: pa.RecordBatch, right: pa.RecordBatch, pairs: tuple[Integers, Integers]
+) -> tuple[Integers, Integers]:
+    """The pairs for which a condition is true; they may be many, so their rows are put side by side piece by piece."""
+    names, found = columns_of(condition), []
+    for start in range(0, len(pairs[0]), BATCH_ROWS):
+        check_waited_for()
+        one, other = (side[start : start + BATCH_ROWS] for side in pairs)
+        kept = mask(condition, _side_by_side(left, right, (one, other), names)).to_numpy(zero_copy_only=False)
+        found.append((one[kept], other[kept]))
+    if not found:
+        return pairs
+    ones, others = zip(*found, strict=True)
+    return np.concatenate(ones), np.concatenate(others)
 
 
 @contextmanager
@@ -151,7 +167,10 @@ def _results(groups: PlannedGroups, states: Sequence[pa.Array]) -> list[pa.Array
 
 
 def _where(condition: TypedExpression, rows: pa.Table) -> pa.Table:
-    batches = [batch.filter(mask(condition, batch)) for batch in rows.to_batches(max_chunksize=BATCH_ROWS)]
+    batches = []
+    for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
+        check_waited_for()
+        batches.append(batch.filter(mask(condition, batch)))
     return pa.Table.from_batches(batches, rows.schema)
 
 
@@ -159,6 +178,7 @@ def _computed(columns: TypedColumns, rows: pa.Table) -> pa.Table:
     schema = pa.schema([(name, to_arrow(one.type)) for name, one in columns])
     batches = []
     for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
+        check_waited_for()
         found = evaluate_all(columns, batch)
         batches.append(pa.RecordBatch.from_arrays(list(found.values()), schema=schema))
     return pa.Table.from_batches(batches, schema)

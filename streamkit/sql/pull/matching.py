@@ -7,7 +7,8 @@ NaN equals NaN and is the largest number, 0.0 equals -0.0, texts go by their UTF
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,10 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
-from streamkit.errors import SetupError
+from streamkit.errors import ConfigError, SetupError
 from streamkit.expressions.core.ordering import joint_keys, ranks, without_negative_zeros
+from streamkit.sql.pull.abandonment import interrupted_when_abandoned
 
 NO_ROW = -1
+PAIRS_MAX = 50_000_000  # of rows of two sides that belong together
 
 
 @dataclass(frozen=True)
@@ -36,13 +39,24 @@ class Matching:
     """A DuckDB in memory, opened when it is first needed. For one thread at a time."""
 
     def pairs(self, left: Sequence[pa.Array], right: Sequence[pa.Array]) -> tuple[Integers, Integers]:
-        """The rows of both sides whose keys are equal, by the order of the left ones; null equals nothing. Types are those of the other side."""
+        """The rows of both sides whose keys are equal, by the order of the left ones; null equals nothing. ConfigError if these are too many."""
         sides = [_comparable(one, other) for one, other in zip(left, right, strict=True)]
         names = [f"k{number}" for number, _ in enumerate(sides)]
         self._register("l", dict(zip(names, (one for one, _ in sides), strict=True)), len(left[0]))
         self._register("r", dict(zip(names, (other for _, other in sides), strict=True)), len(right[0]))
-        equal = " AND ".join(f"l.{name} = r.{name}" for name in names)
-        found = self._rows(f"SELECT l.row AS l, r.row AS r FROM l JOIN r ON {equal} ORDER BY l.row, r.row")
+        equal, keys = " AND ".join(f"l.{name} = r.{name}" for name in names), ", ".join(names)
+        with self._given():
+            if len(left[0]) * len(right[0]) > PAIRS_MAX:  # so many would need the memory of all others
+                one, other = (f"(SELECT {keys}, count(*) AS n FROM {side} GROUP BY {keys}) {side}" for side in ("l", "r"))
+                (pairs,) = self._found(f"SELECT coalesce(sum(l.n * r.n), 0) AS n FROM {one} JOIN {other} ON {equal}")[
+                    "n"
+                ].to_pylist()
+                if pairs > PAIRS_MAX:
+                    raise ConfigError(
+                        f"the join of {len(left[0]):,} rows with {len(right[0]):,} has {int(pairs):,} pairs of rows with equal keys; expected "
+                        f"at most {PAIRS_MAX:,}, so join by columns that tell rows apart"
+                    )
+            found = self._found(f"SELECT l.row AS l, r.row AS r FROM l JOIN r ON {equal} ORDER BY l.row, r.row")
         return found["l"].to_numpy(), found["r"].to_numpy()
 
     def distinct(self, columns: Sequence[pa.Array]) -> Integers:
@@ -81,12 +95,22 @@ class Matching:
     def _register(self, name: str, columns: dict[str, pa.Array], rows: int) -> None:
         self._connection.register(name, pa.table({**columns, "row": np.arange(rows)}))
 
-    def _rows(self, query: str) -> pa.Table:
+    @contextmanager
+    def _given(self) -> Iterator[None]:
+        """DuckDB forgets behind the block what was registered for it."""
         try:
-            found: pa.Table = self._connection.sql(query).to_arrow_table()
+            yield
         finally:
             for name in ("l", "r"):
                 self._connection.unregister(name)
+
+    def _rows(self, query: str) -> pa.Table:
+        with self._given():
+            return self._found(query)
+
+    def _found(self, query: str) -> pa.Table:
+        with interrupted_when_abandoned(self._connection.interrupt):
+            found: pa.Table = self._connection.sql(query).to_arrow_table()
         return found
 
 

@@ -26,6 +26,7 @@ from streamkit.log.slab.slab import GONE
 from streamkit.log.storage.inline_storage import fetch
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, TIMESTAMP
+from streamkit.sql.pull.abandonment import check_waited_for
 from streamkit.sql.pull.folded_topic import FoldedTopic
 from streamkit.sql.pull.input import PullInput, ReadPath, path_in_store, path_in_stream, path_in_table
 from streamkit.sql.pull.source import StoreRows, TopicRows
@@ -191,6 +192,7 @@ class PullReader:
             times if source.timed is None else EVER
         )  # under which times rows were written says nothing where a column has them
         for extent in extents:
+            check_waited_for()
             first = max(extent.base_offset, cut.known.reached.get(extent.partition, 0), offsets[0])
             last = min(extent.next_offset, cut.ends[extent.partition], offsets[1])
             if first < last and extent.max_timestamp >= written.start_ms and extent.min_timestamp < written.end_ms:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import streamkit as sk
+from streamkit.serve.limits import ServeLimits
+from tests.kit.waiting import wait_until
 from tests.unit.serve.conftest import serving, streaming
 
 CLICKS = "CREATE STREAM clicks (who STRING KEY, page STRING, n INT) WITH (PARTITIONS = 1);"
@@ -117,3 +120,22 @@ def test_sources_and_queries(server, sql):
     sql("PAUSE `CTAS_TOTALS_1`")
     assert server.get("/api/v1/sql/queries").json()[0]["state"] == "PAUSED"
     assert json.loads(server.get("/api/v1/sql/queries").text)
+
+
+def test_a_query_that_takes_too_long_ends(log):
+    """Who asked has 504, and the query makes room for other questions; one that waited behind it, and has its 504 too, is not begun."""
+    log.create_topic("big", "id bigint, t string", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("big", [{"id": number, "t": f"text {number}"} for number in range(4_000)])
+    heavy = (
+        "SELECT count(*) AS n FROM big a JOIN big b ON length('x') = length('y') WHERE sha2(concat(a.t, b.t), 512) LIKE '%abcd'"
+    )
+    limits = ServeLimits(looks=1, waiting_looks=4, answer_seconds=1.0, change_seconds=1.0)
+    with serving(log, limits=limits) as api, ThreadPoolExecutor(3) as readers:
+        asked = [
+            readers.submit(api.post, "/api/v1/sql/statements", json={"text": heavy, "only_asks": True}),
+            readers.submit(api.post, "/query-stream", json={"sql": heavy}),
+            readers.submit(api.post, "/query", json={"ksql": heavy}),
+        ]
+        assert {one.result().status_code for one in asked} <= {503, 504}
+        wait_until(lambda: api.get("/api/v1/topics").status_code == 200)

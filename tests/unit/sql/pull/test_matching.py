@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from streamkit.errors import ConfigError
 from streamkit.sql.pull.matching import Matching, OrderKey
 
 NAN = float("nan")
@@ -107,3 +108,15 @@ def test_columns_without_rows_or_type(matching):
     assert [side.tolist() for side in matching.pairs([nothing], [nothing])] == [[], []]
     assert [side.tolist() for side in matching.pairs([pa.nulls(2)], [pa.nulls(2)])] == [[], []]
     assert matching.distinct([pa.nulls(3)]).tolist() == [0]
+
+
+def test_too_many_pairs_are_refused(matching):
+    """Pairs are counted before they are made, so a key that all rows have does not fill the memory."""
+    one = pa.repeat("same", 10_000)
+    with pytest.raises(
+        ConfigError, match="the join of 10,000 rows with 10,000 has 100,000,000 pairs of rows with equal keys; expected"
+    ):
+        matching.pairs([one], [one])
+    assert len(matching.pairs([one], [pa.array(["same", "other"] * 5_000)[:4_000]])[0]) == 20_000_000
+    far = pa.array(range(10_000))
+    assert len(matching.pairs([far], [far])[0]) == 10_000
