@@ -13,42 +13,34 @@ import pyarrow as pa
 from streamkit.chunks import one_batch
 from streamkit.engine.epoch.event_time import event_times
 from streamkit.engine.epoch.stream_time import UNKNOWN
-from streamkit.errors import EvaluationError, SchemaError, StreamKitError, TopologyError
-from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
-from streamkit.expressions.analysis.arrow import evaluate
-from streamkit.expressions.core.failing_rows import noted_failures
-from streamkit.expressions.ksql.signature import NUMBERS, is_number, kind_of, ksql_type, without_times
+from streamkit.errors import SchemaError, StreamKitError
+from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.codec import Codec
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.rows.records import records_of
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic, check_writable
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
-from streamkit.plan.expression import Call, Cast, Expression, Literal
 from streamkit.schema import SchemaColumn
+from streamkit.sql.execution.inserted_values import InsertedValues
 from streamkit.sql.execution.script_state import Changed, ScriptState
-from streamkit.sql.ksql.expressions import MeaninglessExpressionError, ksql_result_type
-from streamkit.sql.lowering.expression_parts import calls, is_aggregate, references
-from streamkit.sql.pull.one_row import one_row
-from streamkit.sql.pull.relation import rows_of_query
 from streamkit.sql.script.declared_source import HEADERS_ROLE
-from streamkit.sql.tree.span import NOWHERE, Name, TextSpan, Written
+from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
 from streamkit.sql.tree.statements import TABLE, InsertValues
 
 MADE_BY_LOG = (PARTITION, OFFSET, HEADERS, DELETED)
 TIMES = (TIMESTAMP, "rowtime")
 
 
-def insert_values(state: ScriptState, statement: InsertValues) -> Changed:
-    """Rows for the topic of a stream or table."""
+def insert_values(state: ScriptState, statement: InsertValues, counts: Sequence[int] | None = None) -> list[Changed]:
+    """Rows for the topic of a stream or table; of statements that are one here, `counts` says how many rows each has, and each gets its message."""
     span = statement.name.span if statement.name.span.end else statement.span
     known, topic = _written_source(state, statement.name.text, span)
     inserted = _InsertedRows(state, statement, known)
     batches = encoded(state, known, topic, inserted.found(), statement)
     inserted.check_event_times(batches)
     state.rows.setdefault(topic.name, []).extend(batches)
-    count = len(statement.rows)
-    return Changed(f"{count:,} row{'s' * (count != 1)} for {known.name}.")
+    return [Changed(f"{count:,} row{'s' * (count != 1)} for {known.name}.") for count in counts or [len(statement.rows)]]
 
 
 def insert_rows(state: ScriptState, name: str, rows: pa.Table) -> None:
@@ -88,10 +80,8 @@ class _InsertedRows:
 
     def found(self) -> pa.Table:
         """The rows as columns of the stream or table, and their times if they have any."""
-        columns = self._columns()
-        names = list(columns)
+        names = list(self._columns())
         types = {str(one["name"]): str(one["type"]) for one in self.known.columns}
-        arrays: dict[str, list[pa.Array]] = {name: [] for name in names}
         for row in self.statement.rows:
             if len(row) != len(names):
                 spans = [one.span for one in row if one.span.end]
@@ -99,9 +89,8 @@ class _InsertedRows:
                     f"a row of {len(row)} values has to have {len(names)}: {', '.join(names)}",
                     spans[0] if spans else self.statement.span,
                 )
-            for name, written in zip(names, row, strict=True):
-                arrays[name].append(self._value(written, types.get(name, "timestamp"), name))
-        found = {name: pa.concat_arrays(values) for name, values in arrays.items()}
+        wanted = {name: types.get(name, "timestamp") for name in names}
+        found = InsertedValues(self.state).columns(wanted, self.statement.rows)
         missing = {
             name: pa.nulls(len(self.statement.rows), SchemaColumn(name, without_times(type)).arrow.type)
             for name, type in types.items()
@@ -153,89 +142,15 @@ class _InsertedRows:
             raise self.state.error(f"{self.known.name} has no column {name.text!r}; it has {', '.join(own)}{hint}", name.span)
         return found
 
-    def _value(self, written: Written, type: str, name: str) -> pa.Array:
-        """A value in the type of its column; TopologyError for one that does not fit."""
-        scope = rows_of_query(self.state.settings.script.time_zone)
-        assert scope.schema is not None, "its columns are known"
-        text = self.state.text
-        text.places.put_written(written)
-        at = text.at(written.span)
-        for found in (*references(written.expression), *calls(written.expression, is_aggregate)):
-            raise self.state.error(f"{name}: a value is a constant, and this has {_subject(found)}", written.span)
-        if self.state.settings.script.meaning.names_results:
-            return self._ksql_value(written, type, name)
-        analyzer = ExpressionAnalyzer(self.state.settings.script.time_zone)
-        wanted: Expression = Cast(self.state.settings.script.meaning.expression(written.expression, {}), type)
-        if name == TIMESTAMP:
-            ((_, plain),) = analyzer.project(scope.schema, [(name, written.expression)], at)
-            if plain.type in ("int", "bigint"):
-                wanted = Cast(_millis(written.expression), type)
-        ((_, typed),) = analyzer.project(scope.schema, [(name, wanted)], at)
-        try:
-            return evaluate(typed, one_row())
-        except EvaluationError as error:
-            raise self.state.error(f"{name}: {error}", written.span) from None
-
-    def _ksql_value(self, written: Written, type: str, name: str) -> pa.Array:
-        """A value of the ksql dialect in the type of its column: bytes from base 64, times from ISO texts and milliseconds."""
-        script = self.state.settings.script
-        meaning, analyzer = script.meaning, ExpressionAnalyzer(script.time_zone)
-        schema = rows_of_query(script.time_zone).schema
-        assert schema is not None, "its columns are known"
-        at = self.state.text.at(written.span)
-        given = Cast(written.expression, "bigint" if name == TIMESTAMP else type)
-        self._check_widens(written, type, name)
-        try:
-            if type == "binary" and isinstance(written.expression, Literal) and isinstance(written.expression.value, str):
-                wanted = meaning.expression(Call("to_bytes", (written.expression, Literal("base64"))), {})
-            else:
-                wanted = meaning.expression(given, {})
-        except MeaninglessExpressionError as error:
-            raise self.state.error(f"{name}: {error.message}", written.span) from None
-        wanted = Call("timestamp_millis", (wanted,)) if name == TIMESTAMP else wanted
-        ((_, typed),) = analyzer.project(schema, [(name, wanted)], at)
-        with noted_failures() as failures:
-            found = evaluate(typed, one_row())
-        if failures or (found.null_count and not _is_null(written.expression)):
-            reason = failures[0].reason if failures else f"it is not {ksql_type(type)}"
-            raise self.state.error(f"{name}: {reason}", written.span)
-        return found
-
-    def _check_widens(self, written: Written, type: str, name: str) -> None:
-        """TopologyError for a number that its column may not hold, or a text in place of one."""
-        try:
-            given = ksql_result_type(written.expression, {})
-        except TopologyError:
-            return  # what is wrong is told where the value is made
-        is_narrower = is_number(given) and is_number(type) and NUMBERS.index(kind_of(given)) > NUMBERS.index(kind_of(type))
-        if is_narrower or (given == "string" and is_number(type)):
-            raise self.state.error(
-                f"{name} is {ksql_type(type)}, and the value {ksql_type(given)}; expected one that widens to it, or a CAST",
-                written.span,
-            )
-
     def check_key(self, found: dict[str, pa.Array]) -> None:
         """TopologyError for rows of a table without their key."""
         if self.known.kind != TABLE:
             return
         for name in self.known.key:
-            if name not in found or found[name].null_count == len(found[name]):
+            if name not in found or found[name].null_count:
                 raise self.state.error(
                     f"a row of the table {self.known.name} needs its key {', '.join(self.known.key)}", self.statement.span
                 )
-
-
-def _is_null(expression: Expression) -> bool:
-    """Whether a value is null as it is written."""
-    return isinstance(expression, Literal) and expression.value is None
-
-
-def _millis(expression: Expression) -> Expression:
-    return Call("timestamp_millis", (expression,))
-
-
-def _subject(found: Any) -> str:
-    return f"the column {found.name!r}" if hasattr(found, "name") else f"the aggregate {found.function}"
 
 
 def encoded(state: ScriptState, known: StoredSource, topic: Topic, rows: pa.Table, statement: Any) -> list[pa.RecordBatch]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from streamkit.errors import SqlError, SqlFault, StreamKitError, TopologyError
@@ -23,6 +24,7 @@ from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.deleting import delete_rows
 from streamkit.sql.execution.ending import control_query, drop_source
 from streamkit.sql.execution.inserting import insert_values
+from streamkit.sql.execution.joined_inserts import insert_together, neighbours
 from streamkit.sql.execution.queries import create_as, insert_query
 from streamkit.sql.execution.registered_functions import UserFunctions, with_functions
 from streamkit.sql.execution.result import StatementResult
@@ -54,7 +56,7 @@ CHANGES: dict[type[Statement], Callable[[ScriptState, Any], Changed]] = {
     CreateSource: create_source,
     CreateAs: create_as,
     InsertQuery: insert_query,
-    InsertValues: insert_values,
+    InsertValues: lambda state, statement: insert_values(state, statement)[0],
     DeleteRows: delete_rows,
     AlterSource: alter_source,
     CreateType: create_type,
@@ -121,7 +123,8 @@ class ScriptExecution:
     def _faults(self, state: ScriptState, statements: Sequence[PlacedStatement]) -> list[SqlFault]:
         """What is wrong with the statements, one after the other."""
         faults = list[SqlFault]()
-        for placed in statements:
+        left_alone = (together for together in neighbours(statements) if self._inserted(state, together) is None)
+        for placed in chain.from_iterable(left_alone):  # in their order: the next ones are looked for when these are done
             text, statement = placed.text, placed.statement
             try:
                 self._step(state, placed)
@@ -178,12 +181,17 @@ class ScriptExecution:
     def _done(self, state: ScriptState, statements: Sequence[PlacedStatement]) -> tuple[list[StatementResult], Awaiting | None]:
         """What statements do to the copy, up to the first that reads."""
         found = list[StatementResult]()
-        for placed in statements:
-            step = self._step(state, placed)
-            if isinstance(step, Awaiting):
-                return found, step
-            found.append(StatementResult(state.written(placed.statement), step.message, query_id=step.query_id))
+        for together in neighbours(statements):
+            steps = self._inserted(state, together) or (self._step(state, placed) for placed in together)
+            for placed, step in zip(together, steps):
+                if isinstance(step, Awaiting):
+                    return found, step
+                found.append(StatementResult(state.written(placed.statement), step.message, query_id=step.query_id))
         return found, None
+
+    def _inserted(self, state: ScriptState, together: Sequence[PlacedStatement]) -> list[Changed] | None:
+        """What neighbours insert; None for one statement alone, and where a row is wrong, which its own statement tells."""
+        return insert_together(state, together, self.functions) if len(together) > 1 else None
 
     def _commit(self, state: ScriptState) -> None:
         """Write what the statements have changed, and their rows."""

@@ -1,0 +1,146 @@
+"""The constants of VALUES in the types of their columns: all of one shape at once, any other one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.errors import EvaluationError, TopologyError
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.core.failing_rows import noted_failures
+from streamkit.expressions.ksql.signature import NUMBERS, is_number, kind_of, ksql_type
+from streamkit.names import TIMESTAMP
+from streamkit.plan.expression import Call, Cast, Expression, Literal
+from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.execution.constant_shapes import ConstantBatch, Shape, shape_of
+from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.ksql.expressions import MeaninglessExpressionError, ksql_result_type
+from streamkit.sql.lowering.expression_parts import calls, is_aggregate, references
+from streamkit.sql.pull.one_row import COLUMN, TYPE, one_row
+from streamkit.sql.tree.span import Written
+
+ONE_ROW = {COLUMN: TYPE}  # in which a constant is computed alone
+
+
+@dataclass(frozen=True)
+class InsertedValues:
+    """Values in the types of their columns, by the dialect of a script."""
+
+    state: ScriptState
+
+    def columns(self, types: Mapping[str, str], rows: Sequence[Sequence[Written]]) -> dict[str, pa.Array]:
+        """The columns of rows, by name; TopologyError for the first value that does not fit."""
+        found = {}
+        for place, (name, type) in enumerate(types.items()):
+            column = self._column([row[place] for row in rows], type, name)
+            if column is None:
+                return self.columns_one_by_one(types, rows)
+            found[name] = column
+        return found
+
+    def columns_one_by_one(self, types: Mapping[str, str], rows: Sequence[Sequence[Written]]) -> dict[str, pa.Array]:
+        """As `columns`, each value by its own expression, in the order in which they are written."""
+        arrays: dict[str, list[pa.Array]] = {name: [] for name in types}
+        for row in rows:
+            for (name, type), written in zip(types.items(), row, strict=True):
+                arrays[name].append(self.value(written, type, name))
+        return {name: pa.concat_arrays(values) for name, values in arrays.items()}
+
+    def _column(self, column: Sequence[Written], type: str, name: str) -> pa.Array | None:
+        """A column, whose values are computed together where they have one shape; None if one does not fit, which `value` then tells."""
+        groups: dict[Shape | None, list[int]] = {}
+        for number, written in enumerate(column):
+            groups.setdefault(shape_of(written.expression), []).append(number)
+        arrays = list[pa.Array]()
+        try:
+            for shape, numbers in groups.items():
+                if shape is None or len(numbers) == 1:
+                    arrays += [self.value(column[number], type, name) for number in numbers]
+                    continue
+                arrays.append(self._together([column[number] for number in numbers], type, name))
+        except TopologyError:
+            return None
+        if len(arrays) == 1:
+            return arrays[0]
+        order = np.argsort(np.concatenate([np.array(numbers) for numbers in groups.values()]))
+        return pa.concat_arrays(arrays).take(pa.array(order))
+
+    def _together(self, same: Sequence[Written], type: str, name: str) -> pa.Array:
+        """Values of one shape; TopologyError if one does not fit, at the place of the first."""
+        batch = ConstantBatch.of([one.expression for one in same])
+        return self._computed(batch, same[0], type, name)
+
+    def value(self, written: Written, type: str, name: str) -> pa.Array:
+        """A value in the type of its column; TopologyError for one that does not fit."""
+        self.state.text.places.put_written(written)
+        for found in (*references(written.expression), *calls(written.expression, is_aggregate)):
+            raise self.state.error(f"{name}: a value is a constant, and this has {_subject(found)}", written.span)
+        return self._computed(ConstantBatch(written.expression, ONE_ROW, one_row()), written, type, name)
+
+    def _computed(self, batch: ConstantBatch, written: Written, type: str, name: str) -> pa.Array:
+        script = self.state.settings.script
+        if script.meaning.names_results:
+            return self._computed_by_ksql(batch, written, type, name)
+        at, analyzer, schema = self.state.text.at(written.span), ExpressionAnalyzer(script.time_zone), _schema(batch.types)
+        wanted: Expression = Cast(script.meaning.expression(batch.expression, {}), type)
+        if name == TIMESTAMP:
+            ((_, plain),) = analyzer.project(schema, [(name, batch.expression)], at)
+            if plain.type in ("int", "bigint"):
+                wanted = Cast(Call("timestamp_millis", (batch.expression,)), type)
+        ((_, typed),) = analyzer.project(schema, [(name, wanted)], at)
+        try:
+            return evaluate(typed, batch.rows)
+        except EvaluationError as error:
+            raise self.state.error(f"{name}: {error}", written.span) from None
+
+    def _computed_by_ksql(self, batch: ConstantBatch, written: Written, type: str, name: str) -> pa.Array:
+        """Values of the ksql dialect in the type of their column: bytes from base 64, times from ISO texts and milliseconds."""
+        script = self.state.settings.script
+        self._check_widens(written, type, name)
+        given: Expression = Cast(batch.expression, "bigint" if name == TIMESTAMP else type)
+        if type == "binary" and isinstance(written.expression, Literal) and isinstance(written.expression.value, str):
+            given = Call("to_bytes", (batch.expression, Literal("base64")))
+        try:
+            wanted = script.meaning.expression(given, batch.types)
+        except MeaninglessExpressionError as error:
+            raise self.state.error(f"{name}: {error.message}", written.span) from None
+        wanted = Call("timestamp_millis", (wanted,)) if name == TIMESTAMP else wanted
+        at, analyzer = self.state.text.at(written.span), ExpressionAnalyzer(script.time_zone)
+        ((_, typed),) = analyzer.project(_schema(batch.types), [(name, wanted)], at)
+        with noted_failures() as failures:
+            found = evaluate(typed, batch.rows)
+        if failures or (found.null_count and not _is_null(written.expression)):
+            reason = failures[0].reason if failures else f"it is not {ksql_type(type)}"
+            raise self.state.error(f"{name}: {reason}", written.span)
+        return found
+
+    def _check_widens(self, written: Written, type: str, name: str) -> None:
+        """TopologyError for a number that its column may not hold, or a text in place of one."""
+        try:
+            given = ksql_result_type(written.expression, {})
+        except TopologyError:
+            return  # what is wrong is told where the value is made
+        is_narrower = is_number(given) and is_number(type) and NUMBERS.index(kind_of(given)) > NUMBERS.index(kind_of(type))
+        if is_narrower or (given == "string" and is_number(type)):
+            raise self.state.error(
+                f"{name} is {ksql_type(type)}, and the value {ksql_type(given)}; expected one that widens to it, or a CAST",
+                written.span,
+            )
+
+
+def _schema(types: Mapping[str, str]) -> Schema:
+    return Schema(tuple(SchemaColumn(name, type) for name, type in types.items()))
+
+
+def _is_null(expression: Expression) -> bool:
+    """Whether a value is null as it is written."""
+    return isinstance(expression, Literal) and expression.value is None
+
+
+def _subject(found: Any) -> str:
+    return f"the column {found.name!r}" if hasattr(found, "name") else f"the aggregate {found.function}"
