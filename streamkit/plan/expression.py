@@ -15,6 +15,8 @@ from typing import Any
 
 from streamkit.plan.python_function import PythonFunction
 
+_HASH = "_hash"
+
 Scalar = bool | int | float | str | bytes | decimal.Decimal | dt.date | dt.datetime | dt.timedelta | None
 
 
@@ -113,24 +115,36 @@ class TypedExpression:
     arguments: tuple[TypedExpression, ...] = ()
     value: Any = None
 
+    def __hash__(self) -> int:
+        """The hash of all parts, which is computed once: a condition with thousands of parts is asked for it at each of its levels."""
+        found: int | None = self.__dict__.get(_HASH)
+        if found is None:
+            found = hash((self.name, self.type, self.arguments, self.value))
+            object.__setattr__(self, _HASH, found)
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the hash, which is another one in another process."""
+        return {name: value for name, value in self.__dict__.items() if name != _HASH}
+
 
 class ComputedConstant(TypedExpression):
     """A literal that came of an expression without columns, or of one that is computed once: where Spark types literals by their digits, it sees none."""
 
     def __eq__(self, other: object) -> bool:
         """As the literal that it is."""
-        return isinstance(other, TypedExpression) and vars(self) == vars(other)
+        return isinstance(other, TypedExpression) and self.__getstate__() == other.__getstate__()
 
     __hash__ = TypedExpression.__hash__
 
     @classmethod
     def of(cls, value: TypedExpression) -> TypedExpression:
         """A literal as one that was computed; any other expression as it is."""
-        return cls(**vars(value)) if value.name == "literal" else value
+        return cls(**value.__getstate__()) if value.name == "literal" else value
 
     def as_written(self) -> TypedExpression:
         """The literal as if a user had written it."""
-        return TypedExpression(**vars(self))
+        return TypedExpression(**self.__getstate__())
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import FrameType, MappingProxyType
 from typing import Any
 
@@ -48,8 +51,9 @@ class TextLocation(Location):
     ) -> TextLocation:
         """The place of a span, whose line and column are counted."""
         start = min(span[0], len(text))
-        line = text.count("\n", 0, start) + 1
-        column = start - (text.rfind("\n", 0, start) + 1) + 1
+        begins = _line_begins(text)
+        line = bisect.bisect_right(begins, start)
+        column = start - begins[line - 1] + 1
         return cls(file, line, column, text, start, span[1], places or _NO_PLACES, called_at)
 
     @property
@@ -76,6 +80,12 @@ class TextLocation(Location):
     def __reduce__(self) -> tuple[type[Location], tuple[Any, ...]]:
         """A copy in another process is the place alone: the ids of the parts mean nothing there."""
         return Location, (self.file, self.line, self.column)
+
+
+@lru_cache(maxsize=8)
+def _line_begins(text: str) -> list[int]:
+    """Where the lines of a text begin: a script of many statements is asked for many places."""
+    return [0, *(match.end() for match in re.finditer("\n", text))]
 
 
 def visible(character: str) -> str:

@@ -29,6 +29,7 @@ import pyarrow as pa
 from streamkit.expressions.core.coercion import cast_to, implicit_type
 from streamkit.expressions.core.entries import Entries
 from streamkit.plan.expression import ComputedConstant, Lambda, TypedExpression
+from streamkit.plan.expression_size import PARTS_MAX
 
 if TYPE_CHECKING:
     from streamkit.expressions.core.session_zone import SessionZone
@@ -304,7 +305,7 @@ def same_as(place: int) -> Callable[[Sequence[TypedExpression]], str]:
     return lambda arguments: arguments[place].type
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2 * PARTS_MAX)
 def can_fail(expression: TypedExpression) -> bool:
     """Whether some row could make the expression raise."""
     if expression.name in ("column", "literal"):
@@ -314,7 +315,7 @@ def can_fail(expression: TypedExpression) -> bool:
     return OPERATIONS[expression.name].fails(expression) or any(map(can_fail, expression.arguments))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2 * PARTS_MAX)
 def columns_of(expression: TypedExpression) -> frozenset[str]:
     """The names of the columns that an expression reads."""
     if expression.name == "column":
