@@ -1,4 +1,4 @@
-"""A web server in a thread of its own: uvicorn, which answers requests that are no HTTP in the words of what it serves."""
+"""A web server in a thread of its own: uvicorn, and HTTP/2; bytes that are no HTTP are answered in the words of what it serves."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import logging
 import socket
 import sys
 from dataclasses import dataclass
+from functools import partial
 from threading import Thread
 from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
 
 import h11
 import uvicorn
@@ -19,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 SILENCE_S = 30  # of a client that is to say something; then its connection is closed
 _CONNECTIONS_WAITING = 2_048
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # with which a client of HTTP/2 begins, whether TLS has named the protocol or not
 _logger = logging.getLogger(__name__)
 _logger.setLevel(logging.ERROR)  # uvicorn warns of each request that is no HTTP, and its sender has the answer
 
@@ -51,6 +54,9 @@ class WebServer:
             server_header=False, timeout_keep_alive=SILENCE_S, timeout_graceful_shutdown=5,
             ssl_certfile=None if tls is None else tls.certificate, ssl_keyfile=None if tls is None else tls.key,
         )  # fmt: skip
+        config.load()
+        if config.ssl is not None:
+            config.ssl.set_alpn_protocols(["h2", "http/1.1"])
         self._server = uvicorn.Server(config)
         self._thread = Thread(target=self._server.run, args=([listener],), name=name, daemon=True)
         self._thread.start()
@@ -101,6 +107,7 @@ class _HttpProtocol(H11Protocol):
     A connection of uvicorn, with what it leaves open.
 
     A client may close its side and wait for the answer. One that says nothing is not waited for. A request that is no HTTP gets its reason.
+    One that begins as HTTP/2 does is spoken to by HTTP/2.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -108,14 +115,38 @@ class _HttpProtocol(H11Protocol):
         self.logger = _logger
         self.access_log = False  # requests may hold what nobody may see
         self._silence: asyncio.TimerHandle | None = None
+        self._first: bytes | None = b""  # what came, until it is clear whether it is HTTP/2
+        self.app = partial(_answer, self.app)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._hear()
 
     def data_received(self, data: bytes) -> None:
+        if self._first is not None:
+            data = self._first + data
+            if len(data) < len(_PREFACE) and _PREFACE.startswith(data):
+                self._first = data
+                self._hear()
+                return
+            self._first = None
+            if data.startswith(_PREFACE):
+                self._speak_http2(data)
+                return
         super().data_received(data)
         self._hear()
+
+    def _speak_http2(self, data: bytes) -> None:
+        """Leave the connection to another protocol, with all that came."""
+        from streamkit.connectors.http2_protocol import Http2Protocol  # with a library that few need
+
+        if self._silence is not None:
+            self._silence.cancel()
+        self.connections.discard(self)
+        protocol = Http2Protocol(self.app, self.server_state, SILENCE_S)
+        self.transport.set_protocol(protocol)
+        protocol.connection_made(self.transport)
+        protocol.data_received(data)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Answer a request that is whole, and then close; asyncio would close before."""
@@ -164,3 +195,11 @@ class _HttpProtocol(H11Protocol):
         is_answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
         if not is_answering and self.timeout_keep_alive_task is None:
             self.transport.close()
+
+
+async def _answer(service: WebService, scope: Scope, receive: Receive, send: Send) -> None:
+    """Let the service answer under the path alone, also where a request names its whole address, as to a proxy."""
+    if not scope["path"].startswith("/"):
+        path = urlsplit(scope["raw_path"].decode("latin-1")).path or "/"
+        scope = {**scope, "path": unquote(path), "raw_path": path.encode("latin-1")}
+    await service(scope, receive, send)

@@ -11,7 +11,7 @@ from starlette.types import Receive
 
 from streamkit.connectors.web_server import BodyError, length_of_body
 from streamkit.serve.asking import expected_of
-from streamkit.serve.forms import JSON
+from streamkit.serve.forms import FORM, JSON
 from streamkit.serve.refusals import RefusedError, bad_request
 from streamkit.serve.resource import Body, Parameter, Resource
 
@@ -22,10 +22,11 @@ async def read_body(headers: Headers, receive: Receive, resource: Resource, byte
     """
     The body of a request; RefusedError if it is too long, or in a form that the path does not read.
 
-    The form has to be named: a web page of elsewhere cannot name one of these without asking first.
+    The form has to be named: a web page of elsewhere cannot name one of these without asking first. What reads forms of web pages, as ksqlDB's
+    paths do, reads a body without a name, too, and is kept from such pages by their `Origin` alone.
     """
     forms = tuple(resource.body_forms) or (JSON,)
-    form = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    form = headers.get("Content-Type", "").partition(";")[0].strip().lower() or (FORM if FORM in forms else "")
     if form not in forms:
         raise RefusedError(
             415, "UnsupportedMediaType", f"found {f'Content-Type: {form}' if form else 'no Content-Type'}; expected {' or '.join(forms)}",
@@ -35,17 +36,18 @@ async def read_body(headers: Headers, receive: Receive, resource: Resource, byte
         length = length_of_body(headers)
     except BodyError as error:
         raise RefusedError(411, "LengthRequired", str(error), "send the body with its Content-Length", CLOSING) from None
-    if (length or 0) > bytes_max:
-        raise RefusedError(
-            413, "TooLarge", f"the body has {length:,} bytes; expected at most {bytes_max:,}", "send less at once", CLOSING
-        )
-    pieces: list[bytes] = []
-    goes_on = bool(length)
-    while goes_on:
+    pieces, size, goes_on = list[bytes](), length or 0, length != 0
+    while goes_on or size > bytes_max:
+        if size > bytes_max:
+            found = f"{size:,} bytes" if length else f"more than {bytes_max:,} bytes"
+            raise RefusedError(
+                413, "TooLarge", f"the body has {found}; expected at most {bytes_max:,}", "send less at once", CLOSING
+            )
         message = await receive()
         if message["type"] == "http.disconnect":
             raise RefusedError(499, "Gone", "the connection was closed before the whole body had arrived", "send it again")
         pieces.append(message.get("body", b""))
+        size += 0 if length else len(pieces[-1])  # a request by HTTP/2 need not say its length
         goes_on = message.get("more_body", False)
     return Body(form, b"".join(pieces))
 

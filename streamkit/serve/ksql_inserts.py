@@ -10,10 +10,10 @@ from streamkit.connectors.files.record_lines import json_text
 from streamkit.errors import ConfigError
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.topic import UNCREATED, Topic
-from streamkit.names import TIMESTAMP
+from streamkit.names import DELETED, TIMESTAMP
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.serve.answers import TextAnswer
-from streamkit.serve.forms import JSON
+from streamkit.serve.forms import FORM, JSON
 from streamkit.serve.ksql_errors import ksql_error
 from streamkit.serve.ksql_rest import DELIMITED, V1
 from streamkit.serve.refusals import bad_request
@@ -40,7 +40,8 @@ def insert_stream(asked: Asked) -> TextAnswer:
             raise ConfigError(f"there is no stream or table {target!r}; SHOW STREAMS lists them")
         if rows:
             texts = [json_text(_spelt(row, stored, number)) for number, row in enumerate(rows)]
-            session.insert(stored.name, records_of_lines(_topic_of(stored), "\n".join(texts).encode()))
+            records = records_of_lines(_topic_of(stored), "\n".join(texts).encode())
+            session.insert(stored.name, records.select([name for name in records.column_names if name != DELETED]))
     acknowledged = "".join(f"{json_text({'status': 'ok', 'seq': number})}\n" for number in range(len(rows)))
     return TextAnswer(acknowledged.encode(), asked.form)
 
@@ -76,6 +77,6 @@ RESOURCES = (
     Resource(
         "/inserts-stream", "Inserts rows into a stream, as ksqlDB does: all, or none.", insert_stream, dict[str, Any],
         forms=(DELIMITED, V1), method="POST", error_facts=ksql_error,
-        body_forms={DELIMITED: "the target, and the rows, on a line each", V1: "the same", JSON: "the same"},
+        body_forms={DELIMITED: "the target, and the rows, on a line each", V1: "the same", JSON: "the same", FORM: "the same"},
     ),
 )  # fmt: skip

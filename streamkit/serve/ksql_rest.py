@@ -13,7 +13,7 @@ from streamkit.connectors.files.record_lines import json_text
 from streamkit.errors import StreamKitError
 from streamkit.names import DELETED
 from streamkit.serve.answers import StreamAnswer, TextAnswer
-from streamkit.serve.forms import JSON
+from streamkit.serve.forms import FORM, JSON
 from streamkit.serve.ksql_entities import KsqlEntities
 from streamkit.serve.ksql_errors import TO_QUERY, ksql_error
 from streamkit.serve.ksql_types import arrow_ksql_type, schema_text
@@ -27,7 +27,6 @@ from streamkit.sql.tree.statements import Print, SelectStatement, Statement
 
 V1, V2 = "application/vnd.ksql.v1+json", "application/vnd.ksql.v2+json"
 DELIMITED = "application/vnd.ksqlapi.delimited.v1"
-FORM = "application/x-www-form-urlencoded"  # as curl -d says of any body
 STATEMENTS = "statements in ksql, and their settings in streamsProperties"
 BODY = {JSON: STATEMENTS, V1: STATEMENTS, V2: STATEMENTS, DELIMITED: STATEMENTS}
 ASKING = {**BODY, FORM: "the same JSON, as curl -d sends it"}
@@ -72,7 +71,7 @@ class _LineWriting:
         return f"{_header(schema, id)}\n"
 
     def rows(self, batch: pa.Table | pa.RecordBatch, deletions: Sequence[bool]) -> str:
-        return "".join(f"{text}\n" for text in row_texts(batch))
+        return "".join(f"{text}\n" for text in row_texts(batch, has_decimals_as_numbers=True))
 
     def problem(self, error: dict[str, Any]) -> str:
         return f"{json_text(error)}\n"
@@ -91,7 +90,7 @@ class _ArrayWriting:
         return f"[{_header(schema, id)}"
 
     def rows(self, batch: pa.Table | pa.RecordBatch, deletions: Sequence[bool]) -> str:
-        return "".join(f",\n{text}" for text in row_texts(batch))
+        return "".join(f",\n{text}" for text in row_texts(batch, has_decimals_as_numbers=True))
 
     def problem(self, error: dict[str, Any]) -> str:
         return f",\n{json_text(error)}]\n"
@@ -110,7 +109,7 @@ class _ObjectWriting:
         return f"[{json_text({'header': {'queryId': id or '', 'schema': schema_text(schema)}})},\n"
 
     def rows(self, batch: pa.Table | pa.RecordBatch, deletions: Sequence[bool]) -> str:
-        texts = row_texts(batch)
+        texts = row_texts(batch, has_decimals_as_numbers=True)
         gone = deletions or [False] * len(texts)
         return "".join(
             f'{{"row": {{"columns": {text}{", " + _TOMBSTONE if is_gone else ""}}}}},\n'

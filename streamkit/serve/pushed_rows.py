@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 
@@ -32,9 +34,26 @@ async def pushed_batches(live: Live, rows: PushQuery) -> AsyncIterator[pa.Record
             await heard_within(commit, LISTEN_SECONDS)
 
 
-def row_texts(rows: pa.Table | pa.RecordBatch) -> list[str]:
-    """Each row as a JSON array of its values, which are printed as by --json; also of columns that have one name."""
+def row_texts(rows: pa.Table | pa.RecordBatch, *, has_decimals_as_numbers: bool = False) -> list[str]:
+    """
+    Each row as a JSON array of its values, which are printed as by --json; also of columns that have one name.
+
+    ksqlDB writes decimals as numbers of JSON, with all their digits.
+    """
     numbered = [str(number) for number in range(rows.num_columns)]
     batch = one_batch(rows) if isinstance(rows, pa.Table) else rows
     found = printed_rows(pa.RecordBatch.from_arrays(batch.columns, names=numbered)) if numbered else []
-    return [json_text(list(row.values())) for row in found]
+    has_decimals = has_decimals_as_numbers and any("decimal" in str(column.type) for column in batch.columns)
+    text_of = _text_with_numbers if has_decimals else json_text
+    return [text_of(list(row.values())) for row in found]
+
+
+def _text_with_numbers(value: Any) -> str:
+    """A value as JSON, with decimals, in it too, as numbers; Python's own writer has none of so many digits."""
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, dict):
+        names = [json_text({name: 0}).removeprefix("{").removesuffix(": 0}") for name in value]
+        members = (f"{name}: {_text_with_numbers(one)}" for name, one in zip(names, value.values(), strict=True))
+        return f"{{{', '.join(members)}}}"
+    return f"[{', '.join(map(_text_with_numbers, value))}]" if isinstance(value, list | tuple) else json_text(value)

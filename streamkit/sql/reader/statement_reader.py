@@ -285,7 +285,8 @@ class StatementReader(QueryReader):
         if self.is_at("STREAMS", "TABLES"):
             subject = self.move().key.lower()
             return Describe(subject, None, self.took("EXTENDED"))
-        return Describe("source", self.source_name(), self.took("EXTENDED"))
+        is_extended = is_word and self.took("EXTENDED")  # before the name, as older clients of ksqlDB write it
+        return Describe("source", self.source_name(), self.took("EXTENDED") or is_extended)
 
     def _show(self) -> Statement:
         self.move()

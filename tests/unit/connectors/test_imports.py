@@ -25,6 +25,7 @@ FOREIGN = (
     "google.protobuf",
     "starlette",
     "uvicorn",
+    "h2",
 )
 LOADS = "import json, sys; from streamkit.connectors.classes import class_of, known_classes; [class_of(name) for name in known_classes()]"
 

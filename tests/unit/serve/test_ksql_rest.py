@@ -196,10 +196,21 @@ def test_a_query_is_run_once(server, ksql):
 
 def test_a_query_of_no_source(server):
     """A SELECT without FROM has one row; values are as --json prints them."""
-    answer = server.post("/query-stream", json={"sql": "SELECT 1 AS a, ARRAY('x', NULL) AS b, DATE '2026-01-31' AS c, 1.50 AS d"})
+    answer = server.post("/query-stream", json={"sql": "SELECT 1 AS a, ARRAY('x', NULL) AS b, DATE '2026-01-31' AS c"})
     head, row = map(json.loads, answer.text.splitlines())
-    assert head["columnTypes"] == ["INTEGER", "ARRAY<STRING>", "DATE", "DECIMAL(3, 2)"]
-    assert row == [1, ["x", None], "2026-01-31", "1.50"]
+    assert head["columnTypes"] == ["INTEGER", "ARRAY<STRING>", "DATE"]
+    assert row == [1, ["x", None], "2026-01-31"]
+
+
+def test_decimals_are_numbers(server):
+    """They are so with all their digits, and within arrays, maps and structs."""
+    digits = "12345678901234567890.123456789"
+    text = f"SELECT {digits} AS a, ARRAY(1.50, NULL) AS b, MAP('x \"y', 2.50) AS c, STRUCT(0.01 AS d, 'e' AS f) AS g, CAST(NULL AS DECIMAL(3, 1)) AS h"
+    for path, shown in (("/query-stream", "{row}"), ("/query", '"columns": {row}')):
+        answer = server.post(path, json={"sql": text})
+        row = f'[{digits}, [1.50, null], {{"x \\"y": 2.50}}, {{"d": 0.01, "f": "e"}}, null]'
+        assert shown.format(row=row) in answer.text, answer.text
+        json.loads(answer.text.splitlines()[1].rstrip(","))
 
 
 def test_a_query_goes_on(log, server, ksql):
