@@ -667,6 +667,22 @@ def test_sql_has_words_and_faults(page):
     assert page.locator(".editor b").count() == 0
 
 
+def test_what_a_run_finds_stays_marked(browser, running):
+    """A column that is not there is marked behind Run, and the check of what was typed before does not take the mark away."""
+    page = browser.new_page(base_url=running[1])
+    page.set_default_timeout(WAIT_MS)
+    page.goto("/sql")
+    page.locator("textarea").fill("SELECT n FROM orders")
+    page.get_by_role("button", name="Run").click()
+    expect(page, "document.querySelector('.results .problem')?.innerText.includes('line 1:8')")
+    for _ in range(2):
+        page.wait_for_event(
+            "response", lambda answer: answer.url.endswith("/sql/sources")
+        )  # a check that was still waiting would be over
+    assert page.locator(".editor mark").all_text_contents() == ["n"]
+    page.close()
+
+
 def test_sql_shows_rows_as_they_come(page, log):
     """A query that goes on shows what is sent, newest first, as text; Stop ends it."""
     page.goto("/sql?text=SELECT+id,+customer+FROM+orders+WHERE+id+>=+1000+EMIT+CHANGES&run=true")

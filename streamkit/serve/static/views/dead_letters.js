@@ -4,6 +4,7 @@ import {address, link, make, number, problem, shown, table} from '../dom.js';
 import {ask, keepAsking} from '../model.js';
 
 const NUMBERS = ['records', 'replayed'];
+const TITLES = {operator: 'step', replayed: 'sent again'};  // as on the page of a topic
 const text = value => `'${value.replaceAll("'", "''")}'`;
 
 // The address of the dead letters of an application, or of a step of it.
@@ -29,7 +30,7 @@ export function render({model, el, signal, situation}) {
     el.replaceChildren(make('h1', {}, 'Dead letters'),
       owner ? make('p', {}, operator ? `Those of the step ${operator} of ${owner}. ` : `Those of ${owner}. `, link('Show all', 'dead-letters')) : '', table([
         {title: 'topic', of: lettersOf},
-        ...names.map(name => ({title: name.replaceAll('_', ' '), of: one => NUMBERS.includes(name) ? one[name] : shown(one[name]), isNumber: NUMBERS.includes(name)})),
+        ...names.map(name => ({title: TITLES[name] ?? name.replaceAll('_', ' '), of: one => NUMBERS.includes(name) ? one[name] : shown(one[name]), isNumber: NUMBERS.includes(name)})),
       ], found, {empty}));
   };
   model.on('change:counts', draw);

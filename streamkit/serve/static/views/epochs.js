@@ -9,7 +9,7 @@ export function render({model, el}) {
   const show = () => {
     const epochs = model.get('epochs') ?? [];
     if (!epochs.length) {
-      el.replaceChildren(make('p', {class: 'quiet'}, 'No epoch has been committed yet.'));
+      el.replaceChildren(make('p', {class: 'quiet'}, model.get('epochs') ? 'No epoch has been committed yet.' : 'Asking for the last epochs …'));
       return;
     }
     const most = Math.max(...epochs.map(took), 1e-9);

@@ -29,13 +29,13 @@ export async function render({model, el, signal, go, situation}) {
     results.replaceChildren(make('p', {class: 'quiet', role: 'status'}, 'Working …'));
     try {
       const found = await post('statements', {...fields(), only_asks: onlyAsks});
-      editor.mark([]);
+      editor.judge([]);
       if (found.some(one => one.waits)) results.replaceChildren(make('p', {class: 'quiet', role: 'status'}, 'These statements change something, so they wait for Run.'));
       else if (found.some(one => one.goes_on)) live();
       else results.replaceChildren(...found.flatMap(resultOf));
       look().then(told, () => {});
     } catch (error) {
-      editor.mark(error.faults ?? []);
+      editor.judge(error.faults ?? []);
       results.replaceChildren(faultsOf(error, editor));
     }
   };
@@ -142,7 +142,8 @@ function textWithFaults(text, fields, run) {
   const element = make('div', {}, make('div', {class: 'editor'}, marks, area, words), said,
     make('p', {class: 'quiet keys'}, 'Ctrl-Enter runs; Ctrl-Space offers words, Tab accepts one.'));
   mark([]);
-  return {area, element, mark, check, text: () => area.value, put: value => { area.value = value; changed(); },
+  const judge = faults => { clearTimeout(timer); ++asking; mark(faults); };  // who executes a text knows more than its reader
+  return {area, element, judge, check, text: () => area.value, put: value => { area.value = value; changed(); },
     show: ({start, end}) => { area.focus(); area.setSelectionRange(start, Math.max(end, start + 1)); }};
 }
 
@@ -188,9 +189,10 @@ function liveRows({place, signal, situation, close, parameters}) {
 function sourceTable(found, choose) {
   const named = name => /^[A-Za-z_]\w*$/.test(name) ? name : `\`${name}\``;
   return table([
-    {title: 'name', of: one => make('button', {type: 'button', class: 'more', onclick: () => choose(`SELECT * FROM ${named(one.name)} LIMIT 20`)}, one.name)},
-    {title: 'kind', of: one => one.kind}, {title: 'topic', of: one => link(one.topic, 'topics', one.topic)}, {title: 'key', of: one => one.key},
-    {title: 'columns', of: one => one.columns, isValue: true}, {title: 'filled by', of: one => one['filled by']},
+    {title: 'name', of: one => make('div', {},
+      make('button', {type: 'button', class: 'more', onclick: () => choose(`SELECT * FROM ${named(one.name)} LIMIT 20`)}, one.name), make('div', {class: 'quiet'}, one.kind))},
+    {title: 'topic', of: one => link(one.topic, 'topics', one.topic)},
+    {title: 'columns', of: one => one.key ? `${one.columns}\nkey ${one.key}` : one.columns, isValue: true}, {title: 'filled by', of: one => one['filled by']},
   ], found, {empty: 'No statement has declared any; topics can be read by their names.'});
 }
 
@@ -212,7 +214,7 @@ function queryTable(found, choose, after) {
   return make('div', {}, failed, table([
     {title: 'query', of: one => make('div', {}, one.query, make('div', {class: 'buttons'}, control(one.state === 'PAUSED' ? 'Resume' : 'Pause', one), terminate(one),
       make('button', {type: 'button', onclick: () => choose(`EXPLAIN \`${one.query}\``)}, 'Explain')))},
-    {title: 'state', of: one => make('div', {}, make('span', {class: STATES[one.state] ?? ''}, one.state.toLowerCase()), one.failure ? make('div', {class: 'bad'}, one.failure) : '')},
+    {title: 'state', of: one => make('div', {}, make('span', {class: STATES[one.state] ?? ''}, one.state.toLowerCase()), one.failure ? make('div', {class: 'bad'}, one.failure) : one.state === 'WAITING' ? make('div', {class: 'quiet'}, 'for streamkit sql serve, which runs it') : '')},
     {title: 'fills', of: one => one.fills}, {title: 'reads', of: one => one.reads}, {title: 'lag', of: one => one.lag ?? '', isNumber: true},
   ], found, {empty: 'There is no persistent query.'}));
 }
