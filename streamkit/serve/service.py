@@ -26,7 +26,7 @@ from streamkit.serve.limits import ServeLimits
 from streamkit.serve.live import Live
 from streamkit.serve.openapi import PATH as OPENAPI_PATH
 from streamkit.serve.openapi import openapi
-from streamkit.serve.pages import PAGES
+from streamkit.serve.pages import KINDS, PAGES, page_files
 from streamkit.serve.position import position_headers, wait_for_position
 from streamkit.serve.refusals import RefusedError, refusal_of
 from streamkit.serve.resource import Asked, Resource
@@ -83,6 +83,10 @@ class Service:
             response = await self._response(scope, heard, gone)
         except Exception as error:  # noqa: BLE001  whatever it is, the sender gets words
             response = self._refused(refusal_of(error))
+            if response.status_code == 404 and _is_of_a_person(scope):
+                response = Response(
+                    page_files()["index.html"], 404, ANSWER_HEADERS, KINDS["html"]
+                )  # says that there is no such page
         try:
             await response(scope, heard, send)
         finally:
@@ -282,6 +286,11 @@ class Service:
     def stream_has_ended(self) -> None:
         """One stream fewer is open."""
         self._streams -= 1
+
+
+def _is_of_a_person(scope: Scope) -> bool:
+    """Whether a browser shows the answer as a page."""
+    return "text/html" in Headers(scope=scope).get("Accept", "") and not scope["path"].startswith(("/api/", "/static/"))
 
 
 def _answer_while_waited_for(resource: Resource, asked: Asked) -> Any:

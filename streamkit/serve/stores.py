@@ -47,7 +47,7 @@ def store(asked: Asked) -> Any:
             rows = rows_of_key(seen, key, asked["window"], asked["valid_at"])
         if not rows.num_rows:
             absence = absence_of_key(view, key, asked["window"], asked["valid_at"])
-            raise RefusedError(404, "NotFound", absence, "see the rows of the store at …/rows")
+            raise RefusedError(404, "NotFound", absence, "look at the rows of the store, by List on its page or at …/rows")
     return RowsAnswer("rows", _bounded(asked, rows), {})
 
 

@@ -36,6 +36,16 @@ def test_files_are_served_and_no_others(api):
         assert api.get(f"/static/{name}").status_code == 404
 
 
+def test_a_person_gets_a_page_where_there_is_none(api):
+    """The page says so; who asks for JSON, or for a path of the API, gets words in JSON, all with 404."""
+    page = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for path, headers, form in (("/nowhere", page, "text/html"), ("/nowhere", {}, "json"), ("/api/v1/topics/nix", page, "json")):
+        answer = api.get(path, headers=headers)
+        assert answer.status_code == 404 and form in answer.headers["content-type"]
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+    assert "/static/pages.js" in api.get("/nowhere", headers=page).text
+
+
 def test_all_files_belong_to_the_package():
     """Each file of the folder is one that is served, so that none is forgotten in a wheel."""
     found = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file()}

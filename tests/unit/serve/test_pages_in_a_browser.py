@@ -134,6 +134,19 @@ def test_new_epochs_come_behind_those_shown(page, running, log):
     assert all(part.get_attribute("style") != "height: 0px;" for part in parts[:-1])  # the newest does not know its commit yet
 
 
+def test_earlier_changes_of_a_key_are_told(page, running, log):
+    """The newest changes are shown, with a way to all of them; only where these are all it is said what compaction leaves."""
+    run, _ = running
+    for number in range(102):
+        send_orders(log, 7 * number, 1)
+        wait_until(lambda: run.lag() == 0)
+    page.goto("/applications/totals/stores/per_customer?key.customer=c0&history=true")
+    expect(page, "document.body.innerText.includes('The newest 100 changes of this key, oldest first; there are earlier ones.')")
+    page.get_by_role("button", name="Earlier changes").click()
+    expect(page, "/1\\d\\d changes of this key, oldest first; compaction/.test(document.body.innerText)")
+    assert not page.get_by_role("button", name="Earlier changes").is_visible()
+
+
 def test_a_step_is_chosen_by_the_keyboard(page):
     """A box can be reached and chosen without a mouse; the address then is of that step."""
     page.goto("/applications/totals")

@@ -61,15 +61,18 @@ export async function render({model, el, signal, go}) {
       draw(found.rows, `${number(found.rows.length)} row${found.rows.length === 1 ? '' : 's'} of this key.`);
     } catch (error) { failed(error); }
   };
-  const history = async () => {
+  const history = async (limit = null) => {
     state({...keyState(), history: 'true'});
     more.hidden = true;
     note.textContent = 'Reading its changes …';
     rows.replaceChildren();
     try {
-      const found = await ask(`${base}/history`, key(), {signal});
-      const changes = found.changes.map(({epoch, committed_at, is_deleted, ...row}) => ({epoch: epoch ?? 'forgotten', committed: timeText(committed_at), what: is_deleted ? 'deleted' : '', ...row, [GONE]: is_deleted}));
-      draw(changes, `${number(changes.length)} change${changes.length === 1 ? '' : 's'} of this key, oldest first; compaction leaves the newest one of each row.`);
+      const found = await ask(`${base}/history`, {...key(), limit}, {signal});
+      const changes = found.changes.map(({epoch, committed_at, is_deleted, ...row}) => ({epoch: epoch ?? 'forgotten', committed: timeText(committed_at), what: is_deleted ? 'deleted' : 'written', ...row, [GONE]: is_deleted}));
+      const which = found.is_complete ? `${number(changes.length)} change${changes.length === 1 ? '' : 's'} of this key` : `The newest ${number(changes.length)} changes of this key`;
+      draw(changes, `${which}, oldest first; ${found.is_complete ? 'compaction leaves the newest one of each row' : 'there are earlier ones'}.`);
+      more.hidden = found.is_complete || limit === CHANGES_MOST;
+      more.textContent = 'Earlier changes', more.onclick = () => history(CHANGES_MOST);
     } catch (error) { failed(error); }
   };
   const read = async (after = null, isAsked = false) => {
@@ -77,17 +80,17 @@ export async function render({model, el, signal, go}) {
     if (isAsked) state(Object.fromEntries(Object.entries({...wanted, cursor: after}).filter(([, value]) => value)));
     try {
       const page = await ask(`${base}/rows`, {...wanted, cursor: after}, {signal});
-      cursor = page.cursor, more.hidden = !cursor;
+      cursor = page.cursor, more.hidden = !cursor, more.textContent = 'Next page', more.onclick = () => read(cursor, true);
       draw(page.rows, `${number(page.rows.length)} rows${cursor ? '; there are more' : ''}.`, {isListed: true});
     } catch (error) { failed(error); }
   };
   form.onsubmit = event => { event.preventDefault(); lookUp(); };
-  more.onclick = () => read(cursor, true);
   const first = query.history ? history() : names.some(column => `key.${column}` in query || nulls[column]?.checked) ? lookUp() : read(query.cursor ?? null);
   isFirst = false;  // each has said its address before it waits
   await first;
 }
 
+const CHANGES_MOST = 10_000;  // as many rows as an answer may have
 const GONE = Symbol('gone');  // says of a change in a history that the row was deleted
 const KEY_SHOWN = 1000;  // characters of a value of a key that is a link
 
