@@ -22,6 +22,7 @@ COMPATIBILITY = "schema.compatibility"
 MESSAGE = "message"
 DELIMITER = "delimiter"
 UNWRAPPED = "unwrapped"
+NULLS = "nulls"
 WINDOW = "window"
 OF_KEYS = "key."  # begins settings of the keys, in a format whose keys have one of their own
 KEY_FORMAT, KEY_SCHEMA = f"{OF_KEYS}format", f"{OF_KEYS}schema"
@@ -46,6 +47,7 @@ SETTINGS = {
     MESSAGE: "the message of a Protobuf file that values are; the first unless given",
     DELIMITER: "the character between the values of CSV",
     UNWRAPPED: "whether a value is that of its one column, without an object around it: true or false",
+    NULLS: "defaults, if null is written as nothing in Protobuf, which is read as the default of its type",
     WINDOW: "the windows behind keys: their length in milliseconds, or session",
 }
 OF_KEY_SETTINGS = {
@@ -145,6 +147,8 @@ def _check(format: Format, key: str, value: str) -> None:
         raise ConfigError(f"{key}={value!r}; expected {SETTINGS[key]}")
     if key == COMPATIBILITY and value not in MODES:
         raise ConfigError(f"{key}={value!r}; expected {SETTINGS[key]}")
+    if key == NULLS and (value != "defaults" or format.name != "protobuf"):
+        raise ConfigError(f"{key}={value!r} of {format.name}; expected {key}='defaults' of protobuf, or none")
     if key in (AUTO_REGISTER, USE_LATEST) and value not in ("true", "false"):
         raise ConfigError(f"{key}={value!r}; expected {SETTINGS[key]}")
     if key == DELIMITER and (len(value) != 1 or value in '"\r\n' or not value.isascii()):

@@ -12,7 +12,7 @@ from streamkit.errors import SchemaError
 from streamkit.formats.conform import conformed
 from streamkit.formats.decoded import Decoded, fitting, put_back
 from streamkit.formats.float_range import check_range
-from streamkit.formats.format import MESSAGE, Format
+from streamkit.formats.format import MESSAGE, NULLS, Format
 from streamkit.formats.protobuf_schema import (
     IMPORTS,
     TIMESTAMP,
@@ -163,7 +163,8 @@ def value_writer(format: Format, text: str) -> Callable[[Any], bytes]:
     file = compiled(text)
     message = file.named(format.setting(MESSAGE))
     made = file.class_of(message)
-    return lambda value: made(**_fields(value, message)).SerializeToString(deterministic=True)
+    has_nulls = format.setting(NULLS) != "defaults"
+    return lambda value: made(**_fields(value, message, has_nulls)).SerializeToString(deterministic=True)
 
 
 def value_reader(
@@ -193,16 +194,18 @@ def value_reader(
     return decode
 
 
-def _fields(value: Mapping[str, Any], message: Any) -> dict[str, Any]:
-    """A dict as the class of a message takes it: without what is None. ValueError where a reader would find something in place of it."""
+def _fields(value: Mapping[str, Any], message: Any, has_nulls: bool) -> dict[str, Any]:
+    """A dict as the class of a message takes it: without what is None. If it `has_nulls`, ValueError where a reader would find something else."""
     found = {}
     for name, one in value.items():
         if name not in message.fields_by_name:
             raise ValueError(f"the message {message.full_name} has no field {name!r}; it has {', '.join(message.fields_by_name)}")
         field = message.fields_by_name[name]
         if one is not None:
-            found[name] = _written(one, field)
-        elif not field.has_presence or is_map(field) or is_repeated(field):  # a message cannot say that it has no value
+            found[name] = _written(one, field, has_nulls)
+        elif has_nulls and (
+            not field.has_presence or is_map(field) or is_repeated(field)
+        ):  # a message cannot say that it has no value
             read = "an empty map" if is_map(field) else "an empty list" if is_repeated(field) else f"{field.default_value!r}"
             raise ValueError(
                 f"the field {name!r} is null, and Protobuf has no null there: it would be read as {read}; expected coalesce() in front, or "
@@ -211,11 +214,13 @@ def _fields(value: Mapping[str, Any], message: Any) -> dict[str, Any]:
     return found
 
 
-def _written(value: Any, field: Any) -> Any:
+def _written(value: Any, field: Any, has_nulls: bool) -> Any:
     if is_map(field):
         inner = field.message_type.fields_by_name["value"]
-        return {key: _one(_present(one, field, "map"), inner) for key, one in dict(value).items()}
-    return [_one(_present(one, field, "list"), field) for one in value] if is_repeated(field) else _one(value, field)
+        return {key: _one(_present(one, field, "map"), inner, has_nulls) for key, one in dict(value).items()}
+    if is_repeated(field):
+        return [_one(_present(one, field, "list"), field, has_nulls) for one in value]
+    return _one(value, field, has_nulls)
 
 
 def _present(value: Any, field: Any, what: str) -> Any:
@@ -224,7 +229,7 @@ def _present(value: Any, field: Any, what: str) -> Any:
     return value
 
 
-def _one(value: Any, field: Any) -> Any:
+def _one(value: Any, field: Any, has_nulls: bool) -> Any:
     message = field.message_type
     if message is None:
         if kind := _FLOATS.get(field.type):
@@ -234,5 +239,5 @@ def _one(value: Any, field: Any) -> Any:
         micros = pa.scalar(value, pa.timestamp("us", "UTC")).value
         return {"seconds": micros // 1_000_000, "nanos": micros % 1_000_000 * 1_000}
     if message.full_name in WRAPPERS:
-        return {"value": _one(value, message.fields_by_name["value"])}
-    return _fields(value, message)
+        return {"value": _one(value, message.fields_by_name["value"], has_nulls)}
+    return _fields(value, message, has_nulls)

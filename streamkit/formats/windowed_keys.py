@@ -25,8 +25,9 @@ SESSION = "session"
 
 
 def inner_format(format: Format) -> Format:
-    """The format of what is before the window."""
-    schema = None if format.schema is None else without_bounds(Schema.from_ddl(format.schema)).ddl()
+    """The format of what is before the window; the schema of Avro or Protobuf is that of it already."""
+    is_of_columns = format.schema is not None and format.name not in ("avro", "protobuf")
+    schema = without_bounds(Schema.from_ddl(str(format.schema))).ddl() if is_of_columns else format.schema
     return replace(format, schema=schema, settings=tuple(pair for pair in format.settings if pair[0] != WINDOW))
 
 

@@ -9,7 +9,8 @@ from streamkit.data_type import INTEGERS, element_of, entry_of, fields_of
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import Codec, defaults_in, schema_made_of
 from streamkit.formats.csv import check_csv_schema
-from streamkit.formats.format import OF_KSQLDB, USE_LATEST, Format
+from streamkit.formats.format import OF_KSQLDB, USE_LATEST, WINDOW, Format
+from streamkit.formats.windowed_keys import without_bounds
 from streamkit.formats.written_types import why_unwritable
 from streamkit.schema import Schema
 
@@ -95,7 +96,8 @@ def with_key_schema(keys: Format, columns: Schema) -> Format:
     """The format of keys; one that needs a schema and has none gets that of these columns, nullable or not, so that readers have the same."""
     if keys.schema is not None or keys.has_registry or keys.name not in ("avro", "protobuf"):
         return keys
-    nullable = Schema(tuple(replace(column, nullable=True) for column in columns))
+    before_window = without_bounds(columns) if keys.setting(WINDOW) else columns
+    nullable = Schema(tuple(replace(column, nullable=True) for column in before_window))
     return replace(keys, schema=schema_made_of(keys.name, nullable))
 
 

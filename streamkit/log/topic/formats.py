@@ -10,6 +10,7 @@ serializer writes them; in a `bytes` topic they are bytes. None is not a value i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from streamkit.errors import RegistryUnavailableError, SchemaError
 from streamkit.formats import windowed_keys
-from streamkit.formats.codec import Codec, declare_format
+from streamkit.formats.codec import Codec, declare_format, schema_made_of
 from streamkit.formats.format import FORMATS, KEY_FORMAT, KEY_SCHEMA, WINDOW, Format, key_settings
 from streamkit.log.values.python_values import python_values
 from streamkit.schema import Schema
@@ -102,6 +103,10 @@ def _codec(format: Format, column: str) -> tuple[Encoder, Decoder]:
     if column != VALUE:
         format = _format_of_keys(format)
     windowed = format.setting(WINDOW)
+    if column != VALUE and format.schema is not None:  # it is the columns of the key
+        columns = Schema.from_ddl(format.schema)
+        columns = windowed_keys.without_bounds(columns) if windowed else columns
+        format = replace(format, schema=schema_made_of(format.name, columns) or columns.ddl())
     if windowed:
         format = windowed_keys.inner_format(format)
     codec = Codec(format, topic=format.topic)

@@ -134,8 +134,11 @@ class KsqlFormat:
             found = schema_made_of(str(KSQL_FORMATS[value]), columns)
         except SchemaError as error:
             raise self.properties.error("VALUE_FORMAT", str(error)) from None
-        tells_null = self.properties.words("VALUE_PROTOBUF_NULLABLE_REPRESENTATION") is not None
-        return found if found is None or not value.startswith("PROTOBUF") or tells_null else found.replace(" optional ", " ")
+        return found.replace(" optional ", " ") if found is not None and self._writes_defaults(value) else found
+
+    def _writes_defaults(self, value: str) -> bool:
+        """Whether null is the default of its type in a format."""
+        return value.startswith("PROTOBUF") and self.properties.words("VALUE_PROTOBUF_NULLABLE_REPRESENTATION") is None
 
     @property
     def _keys(self) -> list[tuple[str, str]]:
@@ -177,6 +180,8 @@ class KsqlFormat:
                     )
                 settings[setting] = self.properties.delimiter_of(name, given)
                 delimiters[name] = given
+        if self._writes_defaults(value):
+            settings["nulls"] = "defaults"
         if self.properties.is_unwrapped(value, len(self._values), self.wraps_one_column):
             settings["unwrapped"] = "true"
         if self._keys:
