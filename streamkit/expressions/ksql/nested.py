@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -75,7 +77,14 @@ def _array_rule(call: Invocation) -> TypedExpression:
         raise RuleError(
             "ARRAY[] has no elements, so its type is not known; expected at least one, as in ARRAY[CAST(NULL AS INT)]"
         )
+    _check_not_all_null("ARRAY[…]", "elements", "ARRAY[CAST(NULL AS INT)]", call.values)
     return call.of("array", *listed_as_one_type(call, call.values))
+
+
+def _check_not_all_null(what: str, parts: str, example: str, values: Sequence[TypedExpression]) -> None:
+    """RuleError if nothing says of which type the values are."""
+    if all(value.type == "void" for value in values):
+        raise RuleError(f"the {parts} of {what} are all NULL, so their type is not known; expected a CAST, as in {example}")
 
 
 @operator("map")
@@ -86,6 +95,7 @@ def _map_rule(call: Invocation) -> TypedExpression:
     keys, items = (listed_as_one_type(call, values[start::2]) for start in (0, 1))
     if has_map(keys[0].type) or keys[0].type == "void":
         raise RuleError(f"the keys of MAP are {ksql_type(keys[0].type)}; expected keys that are no maps and not null")
+    _check_not_all_null("MAP(…)", "values", "MAP('a' := CAST(NULL AS INT))", items)
     pairs = tuple(part for pair in zip(keys, items) for part in pair)
     return TypedExpression("ksql_map", map_of(keys[0].type, items[0].type), pairs)
 

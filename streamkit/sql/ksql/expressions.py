@@ -6,7 +6,7 @@ Comparisons with null are false, whole numbers wrap, and an expression that fail
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from streamkit.data_type import element_of
@@ -123,6 +123,10 @@ class _Translation:
         if name in _COMPARISONS:
             arguments = as_millis(arguments)
         meant = tuple(map(self.of, arguments))
+        if name == "when" and any(isinstance(one, Call) and one.function == "explode" for one in _all_parts(meant)):
+            raise MeaninglessExpressionError(
+                "EXPLODE gives rows, so it cannot be in CASE; expected CASE inside of it", expression
+            )
         if name in CONSTRUCTORS and self.meaning.is_nested_failure_null:
             meant = tuple(_null_inside(one) for one in meant)
         return Call(name if name in _STRUCTS else OF_KSQL + name, meant)
@@ -265,6 +269,13 @@ def _innermost(expression: Expression, schema: Schema, translation: _Translation
         if found := _complaint(translation.of(part), schema):
             return _innermost(part, schema, translation, found)
     return expression, complaint
+
+
+def _all_parts(expressions: Iterable[Expression]) -> Iterator[Expression]:
+    """Expressions and all parts of them, but lambdas."""
+    for one in expressions:
+        yield one
+        yield from _all_parts(_parts(one))
 
 
 def _parts(expression: Expression) -> tuple[Expression, ...]:

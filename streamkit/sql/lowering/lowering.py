@@ -326,7 +326,8 @@ class QueryLowering:
             before, kept = kept, _key_first(kept, key, scope.key or ())
             if kept != before:
                 with written_at(self.text.at(span)):
-                    keyed = keyed.select(*(Column(Reference(part(one.column))) for one in kept))
+                    distinct = dict.fromkeys(one.column for one in kept)  # a join keeps one column for the two that it compares
+                    keyed = keyed.select(*(Column(Reference(part(name))) for name in distinct))
         computed = {expression: column.column for expression, column in made.items()}
         scope = replace(scope, rows=keyed, columns=kept, key=tuple(key), computed={**scope.computed, **computed})
         return scope, replace(names, scope=scope)
