@@ -18,6 +18,8 @@ from streamkit.sql.tree.span import Name
 from streamkit.sql.tree.statements import (
     STREAM,
     AlterSource,
+    AssertSchema,
+    AssertTopic,
     ControlQuery,
     CreateAs,
     CreateSource,
@@ -36,6 +38,7 @@ from streamkit.sql.tree.statements import (
 
 WITHOUT_ENTITY = (Set, Define, InsertValues)
 NATIVE = "NATIVE"
+FAILURE = ": failure"  # ends the fact that says why a query has failed
 
 
 @dataclass(frozen=True)
@@ -63,9 +66,13 @@ class KsqlEntities:
             case Show():
                 return self._shown(statement, result)
             case Describe(subject="source", name=Name()):
-                return self._described(statement)
+                return self._described(statement, result)
             case Explain():
                 return self._explained(statement, result)
+            case AssertTopic(name, exists):
+                return {"@type": "assert_topic", "topicName": name.text, "exists": exists}
+            case AssertSchema(subject, schema_id, exists):
+                return {"@type": "assert_schema", "subject": subject and subject.text, "id": schema_id, "exists": exists}
         return _table(result) if result.table is not None else self._done(statement, result)
 
     def _done(self, statement: Statement, result: StatementResult) -> dict[str, Any]:
@@ -83,6 +90,8 @@ class KsqlEntities:
         match statement.subject:
             case "streams" | "tables" as kind:
                 return {"@type": kind, kind: [self._source(str(row[kind[:-1]])) for row in rows]}
+            case "queries" if statement.is_extended:
+                return {"@type": "queryDescriptions", "queryDescriptions": [self._query_description(row) for row in rows]}
             case "queries":
                 return {"@type": "queries", "queries": [self._query(row) for row in rows]}
             case "topics" | "all topics":
@@ -125,15 +134,30 @@ class KsqlEntities:
     def _query(self, row: Mapping[str, Any]) -> dict[str, Any]:
         sink = self._definitions.source(str(row["fills"]))
         return {
-            "queryString": row["statement"], "sinks": [row["fills"]], "sinkKafkaTopics": [] if sink is None else [sink.topic],
+            "queryErrors": self._errors(row), "queryString": row["statement"], "sinks": [row["fills"]], "sinkKafkaTopics": [] if sink is None else [sink.topic],
             "id": row["query"], "statusCount": {row["state"]: 1}, "queryType": "PERSISTENT", "state": row["state"],
+        }  # fmt: skip
+
+    def _errors(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What ended the last run of a query, in full; a list, as ksqlDB has it."""
+        query = self._definitions.query(str(row["query"]))
+        return [{"errorMessage": query.failure, "type": "UNKNOWN"}] if query is not None and query.failure else []
+
+    def _query_description(self, row: Mapping[str, Any], plan: str = "") -> dict[str, Any]:
+        query = self._definitions.query(str(row["query"]))
+        sink = self._definitions.source(str(row["fills"]))
+        columns = () if sink is None else tuple((str(one["name"]), str(one["type"]), _role(sink, one)) for one in sink.columns)
+        return {
+            "id": row["query"], "statementText": row["statement"], "windowType": None, "fields": field_objects(columns),
+            "sources": [] if query is None else list(query.sources), "sinks": [row["fills"]], "topology": plan, "executionPlan": plan,
+            "queryType": "PERSISTENT", "state": row["state"], "queryErrors": self._errors(row), "overriddenProperties": {},
         }  # fmt: skip
 
     def _queries(self, found: Iterable[StoredQuery]) -> list[dict[str, Any]]:
         wanted = {one.id for one in found}
         return [self._query(row) for row in self.session.queries().to_pylist() if row["query"] in wanted]
 
-    def _described(self, statement: Describe) -> dict[str, Any]:
+    def _described(self, statement: Describe, result: StatementResult) -> dict[str, Any]:
         definitions = self._definitions
         assert statement.name is not None, "a stream or table has a name"
         stored = definitions.source(statement.name.text)
@@ -148,20 +172,21 @@ class KsqlEntities:
             "replication": 1, "statement": stored.text,
         }  # fmt: skip
         topic = definitions.find_topic(stored.topic)
-        if topic is not None and statement.is_extended:
-            found |= {"partitions": topic.partitions, "statistics": f"rows: {self.log.describe(topic.name)['rows']}"}
+        if topic is not None and statement.is_extended and result.table is not None:
+            facts = [(str(row["fact"]), f"{row['fact']}: {row['value']}") for row in result.table.to_pylist()]
+            counts = [text for fact, text in facts if fact in ("rows", "bytes") or (": " in fact and not fact.endswith(FAILURE))]
+            failures = [text for fact, text in facts if fact.endswith(FAILURE)]
+            found |= {"partitions": topic.partitions, "statistics": "\n".join(counts), "errorStats": "\n".join(failures)}
         return {"@type": "sourceDescription", "sourceDescription": found}
 
     def _explained(self, statement: Explain, result: StatementResult) -> dict[str, Any]:
         lines = [] if result.table is None else [str(row["plan"]) for row in result.table.to_pylist()]
+        plan = "\n".join(lines)
         query = self._definitions.query(statement.subject.text) if isinstance(statement.subject, Name) else None
-        sink = None if query is None else self._definitions.source(query.sink)
-        columns = () if sink is None else tuple((str(one["name"]), str(one["type"]), _role(sink, one)) for one in sink.columns)
-        found: dict[str, Any] = {
-            "id": "" if query is None else query.id, "statementText": result.text if query is None else query.text, "windowType": None,
-            "fields": field_objects(columns), "sources": [] if query is None else list(query.sources),
-            "sinks": [] if query is None else [query.sink], "topology": "\n".join(lines), "executionPlan": "\n".join(lines),
-            "queryType": "PERSISTENT" if query is not None else "PUSH", "overriddenProperties": {},
+        rows = [] if query is None else [row for row in self.session.queries().to_pylist() if row["query"] == query.id]
+        found: dict[str, Any] = self._query_description(rows[0], plan) if rows else {
+            "id": "", "statementText": result.text, "windowType": None, "fields": [], "sources": [], "sinks": [], "topology": plan,
+            "executionPlan": plan, "queryType": "PUSH", "queryErrors": [], "overriddenProperties": {},
         }  # fmt: skip
         return {"@type": "queryDescription", "queryDescription": found, "overriddenProperties": {}}
 

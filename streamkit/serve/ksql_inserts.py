@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,37 +20,57 @@ from streamkit.serve.ksql_rest import DELIMITED, V1
 from streamkit.serve.refusals import bad_request
 from streamkit.serve.resource import Asked, Resource
 from streamkit.serve.sql_request import json_object
-from streamkit.serve.writing import records_of_lines
+from streamkit.serve.writing import BODY, behind_blanks, records_of_lines
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.tree.type_names import TIME
 
 TIMES = (TIMESTAMP, "rowtime")
+_DECODER = json.JSONDecoder()
 
 
 def insert_stream(asked: Asked) -> TextAnswer:
     """An object for each row, once all of them are durable."""
     assert asked.body is not None, "a POST has a body"
     first, *lines = asked.body.content.split(b"\n")
-    target = json_object(first, "the first line").get("target")
+    target = json_object(first, f"{BODY}, line 1").get("target")
     if not isinstance(target, str):
-        raise bad_request('the first line names no target; expected {"target": "the name of a stream"}')
-    rows = [json_object(line, f"row {number}") for number, line in enumerate(filter(bytes.strip, lines))]
+        raise bad_request(f'{BODY}, line 1, names no target; expected {{"target": "the name of a stream"}}')
     with asked.live.sql.session(asked.live.sql.settings({}), {}) as session:
         stored = Definitions.of(asked.log, asked.log.catalog.sql.objects()).source(target.strip("`"))
         if stored is None:
             raise ConfigError(f"there is no stream or table {target!r}; SHOW STREAMS lists them")
+        texts = [_spelt(line, stored, number) if line.strip() else "" for number, line in enumerate(lines, 2)]
+        rows = sum(map(bool, texts))
         if rows:
-            texts = [json_text(_spelt(row, stored, number)) for number, row in enumerate(rows)]
-            records = records_of_lines(_topic_of(stored), "\n".join(texts).encode())
+            records = records_of_lines(
+                _topic_of(stored), "\n".join(["", *texts]).encode()
+            )  # so that lines have the numbers of the body
             session.insert(stored.name, records.select([name for name in records.column_names if name != DELETED]))
-    acknowledged = "".join(f"{json_text({'status': 'ok', 'seq': number})}\n" for number in range(len(rows)))
+    acknowledged = "".join(f"{json_text({'status': 'ok', 'seq': number})}\n" for number in range(rows))
     return TextAnswer(acknowledged.encode(), asked.form)
 
 
-def _spelt(row: dict[str, Any], stored: StoredSource, number: int) -> dict[str, Any]:
-    """A row under the names of the columns as they were declared; a name is found in any case, but within backticks."""
+def _spelt(line: bytes, stored: StoredSource, number: int) -> str:
+    """
+    A row under the names of the columns as they were declared, and its values as they were written.
+
+    A name is found in any case, but within backticks.
+    """
     own = [str(one["name"]) for one in stored.columns if one.get("role") != "headers"]
-    return {_column(name, own, stored.name, number): value for name, value in row.items()}
+    try:
+        text = line.decode("utf-8-sig").strip(" \t\r")
+    except UnicodeDecodeError as error:
+        raise bad_request(f"{BODY}, line {number}, is no text in UTF-8: {error}") from None
+    json_object(text, f"{BODY}, line {number}")
+    members, place = list[str](), behind_blanks(text, 1)
+    while text[place] != "}":
+        name, place = _DECODER.raw_decode(text, place)
+        start = behind_blanks(text, behind_blanks(text, place) + 1)  # behind the colon
+        _, place = _DECODER.raw_decode(text, start)
+        members.append(f"{json_text(_column(name, own, stored.name, number))}: {text[start:place]}")
+        place = behind_blanks(text, place)
+        place = behind_blanks(text, place + 1) if text[place] == "," else place
+    return f"{{{', '.join(members)}}}".replace("\r", " ")  # between values; texts of JSON have none
 
 
 def _column(name: str, own: Sequence[str], source: str, number: int) -> str:
@@ -59,10 +80,12 @@ def _column(name: str, own: Sequence[str], source: str, number: int) -> str:
         return found
     if plain.lower() in TIMES:
         return TIMESTAMP
-    near = difflib.get_close_matches(plain.lower(), [one.lower() for one in own], 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    spelt = {one.lower(): one for one in own}
+    near = difflib.get_close_matches(plain.lower(), spelt, 1)
+    hint = f"; did you mean {spelt[near[0]]}?" if near else ""
     raise bad_request(
-        f"row {number}: {source} has no column {plain!r}; it has {', '.join(own)}{hint}", "nothing of the request was written"
+        f"{BODY}, line {number}: {source} has no column {plain!r}; it has {', '.join(own)}{hint}",
+        "nothing of the request was written",
     )
 
 

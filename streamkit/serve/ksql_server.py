@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 import time
 from typing import Any
 
+from streamkit.connectors.files.record_lines import json_text
+from streamkit.serve.forms import FORM, JSON
+from streamkit.serve.ksql_entities import KsqlEntities
 from streamkit.serve.ksql_errors import ksql_error
-from streamkit.serve.refusals import RefusedError
+from streamkit.serve.ksql_rest import V1
+from streamkit.serve.refusals import RefusedError, bad_request
 from streamkit.serve.resource import Asked, Resource
+from streamkit.serve.sql_request import json_object
 from streamkit.sql.execution.definitions import Definitions
+from streamkit.sql.execution.session_settings import OF_A_FILE, TOLD
+from streamkit.sql.reader.script import read_script
+from streamkit.sql.script.settings import means_nothing
 
 SERVICE_ID = "streamkit_"
 GONE = ("drop", "terminate")
@@ -54,6 +64,42 @@ def cluster_status(asked: Asked) -> dict[str, Any]:
     return {"clusterStatus": {"streamkit": host}}
 
 
+def is_valid_property(asked: Asked) -> bool:
+    """That a request may set something of a name, also if it does nothing here; RefusedError for a name that there is not."""
+    name = asked.path["name"]
+    for own in asked.live.sql.settings({name: ""}):
+        if own in OF_A_FILE or not (own in TOLD or means_nothing(own)):
+            near = difflib.get_close_matches(own, TOLD, 1)
+            raise bad_request(
+                f"there is no setting {name[:200]!r}{f'; did you mean {near[0]}?' if near else ''}", "SHOW PROPERTIES has all"
+            )
+    return True
+
+
+def terminate(asked: Asked) -> list[dict[str, Any]]:
+    """
+    What ending everything gave, an object a statement: all queries, then all streams and tables.
+
+    Topics that queries filled are deleted where an expression of `deleteTopicList` matches the whole name.
+    """
+    assert asked.body is not None, "a POST has a body"
+    expressions = json_object(asked.body.content.strip() or b"{}").get("deleteTopicList") or []
+    try:
+        patterns = [re.compile(one) for one in expressions]
+    except (TypeError, re.error) as error:
+        raise bad_request(
+            f"found deleteTopicList: {json_text(expressions)[:100]}; expected a list of regular expressions: {error}"
+        ) from None
+    with asked.live.sql.session(asked.live.sql.settings({}), {}) as session:
+        texts = ["TERMINATE ALL;"]
+        for one in asked.log.catalog.sql.objects().sources:
+            is_deleted = one.query is not None and any(pattern.fullmatch(one.topic) for pattern in patterns)
+            texts.append(f"DROP {one.kind} IF EXISTS `{one.name.replace('`', '``')}`{' DELETE TOPIC' * is_deleted};")
+        text = " ".join(texts)
+        statements = read_script(text, session.settings.script.meaning.name)
+        return KsqlEntities(asked.log, session).of(statements, session.execute(text))
+
+
 def command_status(asked: Asked) -> dict[str, Any]:
     """That a statement was executed, whose commandId /ksql has given: each is, when it is answered."""
     kind, name, action = (asked.path[part] for part in ("kind", "name", "action"))
@@ -64,6 +110,15 @@ def command_status(asked: Asked) -> dict[str, Any]:
 
 
 RESOURCES = (
+    Resource(
+        "/ksql/terminate", "Ends all queries, and forgets all streams and tables, as ksqlDB ends a cluster.", terminate, list[dict[str, Any]],
+        forms=(V1, JSON), method="POST", body_forms=dict.fromkeys((JSON, V1, FORM), "deleteTopicList, a list of regular expressions"),
+        error_facts=ksql_error,
+    ),
+    Resource(
+        "/is_valid_property/{name}", "Whether a request may set something of this name, as ksqlDB says it.", is_valid_property, bool,
+        error_facts=ksql_error,
+    ),
     Resource("/info", "What the server is, as ksqlDB says it.", ksql_info, dict[str, Any]),
     Resource("/healthcheck", "Whether the log can be read, as ksqlDB says it.", ksql_health, dict[str, Any], error_facts=ksql_error),
     Resource("/clusterStatus", "The server and the queries of the log, as ksqlDB says it.", cluster_status, dict[str, Any]),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+from base64 import b64decode
+from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
@@ -107,9 +109,12 @@ def _digest(text: str) -> bytes:
 
 
 def _tokens(headers: Headers) -> list[str]:
-    """What the request has as a token: in its header, in its cookie."""
+    """What the request has as a token: in its header, also as the password of whatever name, as clients of ksqlDB send it; in its cookie."""
     scheme, _, text = headers.get("Authorization", "").partition(" ")
     found = [text.strip()] if scheme.lower() == "bearer" else []
+    if scheme.lower() == "basic":
+        with suppress(ValueError):  # it is no base 64
+            found = [b64decode(text.strip(), validate=True).decode("utf-8", "surrogateescape").partition(":")[2]]
     try:
         cookie = SimpleCookie(headers.get("Cookie", "")).get(COOKIE)
     except CookieError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamkit.errors import TopologyError
+from streamkit.formats.json_numbers import refuse_constant
 from streamkit.serve.refusals import RefusedError, bad_request, refusal_of
 from streamkit.serve.resource import Asked
 from streamkit.sql.reader.script import read_script
@@ -15,6 +16,10 @@ from streamkit.sql.script.settings import REGISTRY
 from streamkit.sql.session import SqlSession
 from streamkit.sql.tree.statements import (
     AlterSource,
+    AssertSchema,
+    AssertSource,
+    AssertTopic,
+    AssertValues,
     ControlQuery,
     CreateAs,
     CreateSource,
@@ -35,13 +40,15 @@ from streamkit.sql.tree.statements import (
     Statement,
 )
 
-READING = (Show, Describe, Explain, SelectStatement, Print, Set, Define)
+READING = (Show, Describe, Explain, SelectStatement, Print, Set, Define, AssertTopic, AssertSchema)
 CHANGING = (
     CreateSource, CreateAs, InsertQuery, InsertValues, DeleteRows, AlterSource, CreateType, DropType, DropSource, ControlQuery
 )  # fmt: skip
+OF_TESTS = (AssertValues, AssertSource)  # which no session executes, and says so
 TEXTS = ("ksql", "sql")
 SETTINGS = ("streamsProperties", "properties")
 VARIABLES = "sessionVariables"
+SHOWN_LENGTH = 80
 WITHOUT_MEANING = ("requestProperties", "commandSequenceNumber")  # each change is made when it is answered
 
 
@@ -76,14 +83,36 @@ class SqlRequest:
         for statement in found:
             if only_asks and not isinstance(statement, READING):
                 raise RefusedError(
-                    403, "OnlyAsks", f"{type(statement).__name__} changes something", "execute it without only_asks"
+                    403, "OnlyAsks", f"this statement changes something: {self.shown(statement)}", "execute it without only_asks"
                 )
-            _check(asked, statement)
+            self._check(asked, statement)
         return found
 
     def written(self, statement: Statement) -> str:
         """The text of a statement."""
         return self.text[statement.span.start : statement.span.end].strip()
+
+    def shown(self, statement: Statement) -> str:
+        """The beginning of its text, on one line."""
+        text = " ".join(self.written(statement).split())
+        return text if len(text) <= SHOWN_LENGTH else f"{text[:SHOWN_LENGTH]} …"
+
+    def _check(self, asked: Asked, statement: Statement) -> None:
+        """RefusedError for a statement that a server does not execute, or not for who may change nothing."""
+        if isinstance(statement, RunScript) or not isinstance(statement, READING + CHANGING + OF_TESTS):
+            raise RefusedError(
+                403, "Forbidden", "this server executes no statement that reads its files or starts programs, such as this one: "
+                f"{self.shown(statement)}", "execute it with streamkit sql, beside the log",
+            )  # fmt: skip
+        if isinstance(statement, CHANGING):
+            asked.check_change()
+        if isinstance(statement, Set):
+            _check_settings(asked, {statement.name.lower(): statement.value or ""})
+        if isinstance(statement, AssertTopic | AssertSchema) and (statement.timeout_ms or 0) > asked.limits.wait_seconds * 1_000:
+            raise bad_request(
+                f"found a TIMEOUT of {(statement.timeout_ms or 0) / 1_000:g} seconds; expected at most {asked.limits.wait_seconds:g}",
+                "send the statement again until it holds",
+            )
 
     def refusal(self, error: Exception) -> RefusedError:
         """What is said of an error of the statements."""
@@ -93,10 +122,10 @@ class SqlRequest:
         return refused
 
 
-def json_object(content: bytes, what: str = "the body") -> dict[str, Any]:
+def json_object(content: bytes | str, what: str = "the body") -> dict[str, Any]:
     """The JSON object that a body is, or a line of it."""
     try:
-        found = json.loads(content)
+        found = json.loads(content, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise bad_request(f"{what} is no JSON: {error}") from None
     if not isinstance(found, dict):
@@ -109,19 +138,6 @@ def _texts(found: Mapping[str, Any], field: str) -> dict[str, str]:
     if not isinstance(given, dict) or any(isinstance(one, dict | list) for one in given.values()):
         raise bad_request(f"found {field}: {json.dumps(given)[:100]}; expected an object of texts")
     return {name: one if isinstance(one, str) else json.dumps(one) for name, one in given.items() if one is not None}
-
-
-def _check(asked: Asked, statement: Statement) -> None:
-    """RefusedError for a statement that a server does not execute, or not for who may change nothing."""
-    if isinstance(statement, RunScript) or not isinstance(statement, READING + CHANGING):
-        raise RefusedError(
-            403, "Forbidden", f"{type(statement).__name__}: this server executes no statement that reads its files or starts programs",
-            "execute it with streamkit sql, beside the log",
-        )  # fmt: skip
-    if isinstance(statement, CHANGING):
-        asked.check_change()
-    if isinstance(statement, Set):
-        _check_settings(asked, {statement.name.lower(): statement.value or ""})
 
 
 def _check_settings(asked: Asked, settings: Mapping[str, str]) -> None:

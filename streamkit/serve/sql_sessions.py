@@ -13,11 +13,8 @@ from streamkit.log.log import Log
 from streamkit.names import fresh_token
 from streamkit.sql.execution.session_settings import SessionSettings
 from streamkit.sql.push.subscription import PushQuery
-from streamkit.sql.script.settings import DIALECT, OFFSET_RESET
+from streamkit.sql.script.settings import DIALECT, OFFSET_RESET, means_nothing, plain_name
 from streamkit.sql.session import SqlSession
-
-OF_STREAMS = "ksql.streams."  # what ksqlDB writes before the names of settings of its streams
-OF_KSQL = "ksql."
 
 
 @dataclass(eq=False)
@@ -47,12 +44,7 @@ class SqlSessions:
 
         ConfigError for any other that there is not comes of the session.
         """
-        found = {DIALECT: self._dialect}
-        for name, value in given.items():
-            own = name.lower().removeprefix(OF_STREAMS)
-            if own == OFFSET_RESET or not (own != name.lower() or own.startswith(OF_KSQL)):
-                found[own] = value
-        return found
+        return {DIALECT: self._dialect, **{plain_name(name): value for name, value in given.items() if not means_nothing(name)}}
 
     @contextmanager
     def session(self, settings: Mapping[str, str], variables: Mapping[str, str]) -> Iterator[SqlSession]:

@@ -69,9 +69,9 @@ def _lines_of(content: bytes) -> bytes:
         json.loads(text)  # all of it, before any of it counts
     except (ValueError, RecursionError) as error:
         raise bad_request(f"{BODY} is no JSON: {error}") from None
-    spans, end = list[str](), _next(text, 0)
+    spans, end = list[str](), behind_blanks(text, 0)
     is_list = text[end] == "["
-    end = _next(text, end + 1) if is_list else end
+    end = behind_blanks(text, end + 1) if is_list else end
     while end < len(text) and text[end] != "]":
         start = end
         value, end = _DECODER.raw_decode(text, start)
@@ -82,12 +82,12 @@ def _lines_of(content: bytes) -> bytes:
         spans.append(
             text[start:end].replace("\r", " ").replace("\n", " ")
         )  # they stand between its parts: texts of JSON have none
-        end = _next(text, end)
-        end = _next(text, end + 1) if text[end : end + 1] == "," else end
+        end = behind_blanks(text, end)
+        end = behind_blanks(text, end + 1) if text[end : end + 1] == "," else end
     return "".join(f"{span}\n" for span in spans).encode()
 
 
-def _next(text: str, place: int) -> int:
+def behind_blanks(text: str, place: int) -> int:
     """Behind the blanks that stand at a place."""
     found = _BLANKS.match(text, place)
     return place if found is None else found.end()

@@ -180,6 +180,9 @@ def _in_format(state: ScriptState, known: StoredSource, rows: pa.Table) -> pa.Ta
         if part == VALUE and DELETED in rows.column_names:
             found |= {VALUE: pa.nulls(rows.num_rows, pa.binary()), DELETED: rows.column(DELETED)}
             continue
+        if part == KEY and not columns.names:
+            found[KEY] = pa.nulls(rows.num_rows, pa.binary())
+            continue
         batch = one_batch(rows.select(list(columns.names)))
         try:
             written = Codec(format, columns, source.topic, part).encode(batch)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
+from decimal import Decimal
 
 import httpx
 import pytest
 
 import streamkit as sk
+from streamkit.serve.forms import FORM
 from streamkit.serve.ksql_rest import DELIMITED, V1, V2
 from streamkit.serve.limits import ServeLimits
+from tests.kit.waiting import wait_until
 from tests.unit.serve.conftest import serving
 
 CLICKS = "CREATE STREAM clicks (who STRING KEY, page STRING, n INT) WITH (PARTITIONS = 1);"
@@ -296,9 +299,13 @@ def test_rows_are_inserted(log, server, ksql):
     [
         (['{"target": "nothing"}', "{}"], "there is no stream or table 'nothing'"),
         (['{"to": "clicks"}'], "names no target"),
-        (['{"target": "clicks"}', '{"who": "ann"}', '{"pag": "a"}'], "row 1: clicks has no column 'pag'"),
-        (['{"target": "clicks"}', '{"who": "ann"}', '{"n": "much"}'], "n"),
-        (['{"target": "clicks"}', '{"who": "ann"}', "[1]"], "row 1"),
+        (['{"target": "clicks"}', '{"who": "ann"}', '{"pag": "a"}'], "the body, line 3: clicks has no column 'pag'"),
+        (['{"target": "clicks"}', '{"who": "ann"}', "", '{"n": "much"}'], "the body, line 4: column 'n'"),
+        (['{"target": "clicks"}', '{"who": "ann"}', "[1]"], "the body, line 3"),
+        (['{"target": "clicks"}', '{"who": "ann"}', '{"who": "bob", "WHO": "bob"}'], "the body, line 3: the name 'who' is twice"),
+        (['{"target": "clicks"}', '{"who": NaN}'], "the body, line 2 is no JSON: found NaN"),
+        (['{"target": "clicks"}', '{"who": "ann",}'], "the body, line 2 is no JSON"),
+        (['{"target": NaN}'], "the body, line 1 is no JSON"),
     ],
 )  # fmt: skip
 def test_rows_that_do_not_fit(log, server, ksql, lines, words):
@@ -307,6 +314,147 @@ def test_rows_that_do_not_fit(log, server, ksql, lines, words):
     answer = server.post("/inserts-stream", content="\n".join(lines), headers={"Content-Type": DELIMITED})
     assert answer.status_code in (400, 422) and words in answer.json()["message"], answer.text
     assert answer.json()["@type"] == "generic_error" and len(log.read("clicks")) == 0
+
+
+def test_values_that_are_inserted_are_as_they_were_written(log, server, ksql):
+    """Numbers keep their digits; blanks, nested values and texts with all that may stand in a text are as in any JSON."""
+    ksql("CREATE STREAM wide (who STRING, amount DECIMAL(29, 9), parts ARRAY<STRUCT<a INT>>) WITH (PARTITIONS = 1);")
+    row = r' { "WHO" : "a \" , \u00e9}", "amount":12345678901234567890.123456789 , "parts" :[ {"a" : 1}, null ] }'
+    answer = server.post("/inserts-stream", content=f'{{"target": "wide"}}\r\n{row}\r\n{{ }}', headers={"Content-Type": V1})
+    assert answer.text.count("ok") == 2, answer.text
+    (found, empty) = log.read("wide").select(["who", "amount", "parts"]).to_pylist()
+    assert found == {"who": 'a " , é}', "amount": Decimal("12345678901234567890.123456789"), "parts": [{"a": 1}, None]}
+    assert set(empty.values()) == {None}
+
+
+@pytest.mark.parametrize("form", [{"Content-Type": FORM}, {}])
+def test_rows_are_inserted_as_curl_sends_them(log, server, ksql, form):
+    """So are statements, queries and their ends: a body whose form nobody named is read all the same."""
+    ksql(CLICKS)
+    for path, body in (("inserts-stream", '{"target": "clicks"}\n{"who": "ann"}'), ("ksql", '{"ksql": "SHOW STREAMS;"}')):
+        assert server.post(path, content=body.encode(), headers=form).status_code == 200
+    assert len(log.read("clicks")) == 1
+    elsewhere = server.post(
+        "/ksql", content=b'{"ksql": "DROP STREAM clicks;"}', headers={**form, "Origin": "http://elsewhere.test"}
+    )
+    assert elsewhere.status_code == 403 and ksql("SHOW STREAMS;")[0]["streams"]
+
+
+def test_rows_of_a_stream_in_a_format(log, server, ksql):
+    """They are inserted as INSERT INTO does it: with their values, as the format writes them."""
+    dialect = {"streamkit.sql.dialect": "ksql"}
+    ksql(
+        "CREATE STREAM orders (id STRING KEY, place STRING, n INT) WITH (VALUE_FORMAT = 'JSON', PARTITIONS = 1);",
+        streamsProperties=dialect,
+    )
+    assert inserted(server, "ORDERS", {"ID": "a", "PLACE": "Rome", "N": 1}, {"ID": "b"}).text.count("ok") == 2
+    assert [row["value"] for row in log.read("ORDERS").to_pylist()] == [b'{"PLACE":"Rome","N":1}', b'{"PLACE":null,"N":null}']
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["VALUE_FORMAT = 'JSON'", "FORMAT = 'JSON'", "VALUE_FORMAT = 'DELIMITED'", "KEY_FORMAT = 'NONE', VALUE_FORMAT = 'JSON'"],
+)
+def test_rows_of_a_stream_without_a_key(log, server, ksql, form):
+    """They are inserted with no key, by either way, and read again."""
+    dialect = {"streamkit.sql.dialect": "ksql"}
+    ksql(
+        f"CREATE STREAM s (a INT, b STRING) WITH ({form}, PARTITIONS = 1); INSERT INTO s (a) VALUES (1);",
+        streamsProperties=dialect,
+    )
+    assert "ok" in inserted(server, "S", {"A": 2, "B": "x"}).text
+    assert [row["key"] for row in log.read("S").to_pylist()] == [None, None]
+    answer = server.post("/query-stream", json={"sql": "SELECT * FROM s;", "properties": dialect})
+    assert [json.loads(line) for line in answer.text.splitlines()[1:]] == [[1, None], [2, "x"]]
+
+
+def test_a_name_within_backticks_is_found_as_it_is_written(log, ksql, server):
+    """Two names of one column in a row are an error, and one in another case is shown as it is."""
+    ksql("CREATE STREAM s (NAME STRING) WITH (PARTITIONS = 1);")
+    for row, words in (({"name": "a", "`NAME`": "b"}, "'NAME' is twice"), ({"`name`": "a"}, "did you mean NAME?")):
+        answer = inserted(server, "s", row)
+        assert answer.status_code in (400, 422) and words in answer.json()["message"]
+    assert "ok" in inserted(server, "s", {"`NAME`": "b"}).text and log.read("s").to_pylist()[0]["NAME"] == "b"
+
+
+def test_assertions_hold_or_fail(log, ksql):
+    """ASSERT TOPIC and ASSERT SCHEMA only ask, so every server executes them, but waits no longer than for anything else."""
+    ksql(CLICKS)
+    (found,) = ksql("ASSERT TOPIC clicks WITH (PARTITIONS = 1);")
+    assert (found["@type"], found["topicName"], found["exists"]) == ("assert_topic", "clicks", True)
+    assert "no topic nothing" in ksql("ASSERT TOPIC nothing TIMEOUT 0 SECONDS;", status=400)["message"]
+    assert "no registry" in ksql("ASSERT SCHEMA SUBJECT s TIMEOUT 0 SECONDS;", status=400)["message"]
+    assert "expected at most 30" in ksql("ASSERT TOPIC nothing TIMEOUT 1 HOURS;", status=400)["message"]
+    assert "belongs to a test" in ksql("ASSERT VALUES clicks (who) VALUES ('a');", status=400)["message"]
+    with serving(log) as reader:
+        assert reader.post("/ksql", json={"ksql": "ASSERT NOT EXISTS TOPIC nothing;"}).json()[0]["exists"] is False
+        said = reader.post("/api/v1/sql/statements", json={"text": "ASSERT TOPIC clicks", "only_asks": True}).json()
+        assert said[0]["message"] and not said[0]["waits"]
+
+
+def test_why_a_query_has_failed(log, server, ksql):
+    """SHOW QUERIES, EXTENDED or not, EXPLAIN and DESCRIBE … EXTENDED say it in full."""
+    ksql("CREATE STREAM numbers (n INT) WITH (PARTITIONS = 1); CREATE STREAM parts AS SELECT 10 DIV n AS part FROM numbers;")
+    assert ksql("SHOW QUERIES;")[0]["queries"][0]["queryErrors"] == []
+    inserted(server, "numbers", {"n": 5}, {"n": 0})
+    with sk.SqlSession(log, engine="local"):
+        wait_until(lambda: ksql("SHOW QUERIES;")[0]["queries"][0]["state"] == "ERROR")
+    shown, extended, explained, described = ksql(
+        "SHOW QUERIES; SHOW QUERIES EXTENDED; EXPLAIN CSAS_PARTS_1; DESCRIBE parts EXTENDED;"
+    )
+    (error,) = shown["queries"][0]["queryErrors"]
+    assert "10 DIV n" in error["errorMessage"] or "zero" in error["errorMessage"].lower(), error
+    (query,) = extended["queryDescriptions"]
+    assert (query["id"], query["state"], query["queryErrors"], query["sinks"]) == ("CSAS_PARTS_1", "ERROR", [error], ["parts"])
+    assert explained["queryDescription"]["queryErrors"] == [error] and explained["queryDescription"]["topology"]
+    source = described["sourceDescription"]
+    assert (
+        error["errorMessage"] in source["errorStats"]
+        and "records read" in source["statistics"]
+        and source["writeQueries"][0]["queryErrors"]
+    )
+
+
+def test_settings_of_ksqldb_that_mean_something_here(ksql, log):
+    """They count for the statements of the request, and one that is written nearly like one of them is an error."""
+    given = {"streamkit.sql.dialect": "ksql", "ksql.persistence.default.format.value": "DELIMITED"}
+    ksql("CREATE STREAM lines (a STRING) WITH (PARTITIONS = 1);", streamsProperties=given)
+    (found,) = ksql("SHOW STREAMS;", streamsProperties=given)
+    assert found["streams"][0]["valueFormat"] == "DELIMITED"
+    assert (
+        "did you mean"
+        in ksql("SHOW STREAMS;", 400, streamsProperties={"ksql.persistence.default.format.valu": "JSON"})["message"]
+    )
+
+
+def test_which_settings_there_are(server):
+    """Those of ksqlDB and ours may be set, whether they do anything here or not; others are errors with the nearest."""
+    for name in (
+        "auto.offset.reset",
+        "ksql.streams.auto.offset.reset",
+        "ksql.streams.num.stream.threads",
+        "streamkit.sql.dialect",
+        "commit.interval.ms",
+    ):
+        assert server.get(f"/is_valid_property/{name}").json() is True
+    for name in ("streamkit.sql.dialec", "bogus", "streamkit.application"):
+        said = server.get(f"/is_valid_property/{name}")
+        assert (said.status_code, said.json()["error_code"]) == (400, 40_000) and name in said.json()["message"]
+
+
+def test_everything_is_ended(log, server, ksql):
+    """All queries end, and all streams and tables are forgotten; topics are deleted if a query filled them and they are named."""
+    ksql(CLICKS + TOTALS + "CREATE STREAM kept AS SELECT who FROM clicks; CREATE STREAM gone AS SELECT who FROM clicks;")
+    assert server.post("/ksql/terminate", json={"deleteTopicList": ["(", "x"]}).status_code == 400
+    assert server.post("/ksql/terminate", json={"deleteTopicList": 5}).status_code == 400
+    assert len(ksql("SHOW QUERIES;")[0]["queries"]) == 3
+    with serving(log) as reader:
+        assert reader.post("/ksql/terminate", json={}).status_code == 403
+    answer = server.post("/ksql/terminate", json={"deleteTopicList": ["tot.*", "gone", "click.", "clicks"]})
+    assert {one["commandStatus"]["status"] for one in answer.json()} == {"SUCCESS"}
+    found = log.catalog.sql.objects()
+    assert (found.sources, found.queries) == ((), ()) and log.topics() == ["clicks", "kept"]
+    assert server.post("/ksql/terminate").status_code == 200
 
 
 def test_what_the_server_is(server, ksql):

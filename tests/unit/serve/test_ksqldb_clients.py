@@ -105,6 +105,17 @@ def test_ksql_executes_statements(ksql, log):
     assert 40_001 in error.value.args
 
 
+def test_ksql_sends_the_token_as_a_password(ksql, log, tmp_path):
+    """Whatever name is beside it."""
+    token = "0123456789abcdef"
+    (tmp_path / "token").write_text(token)
+    with serving(log, token_file=str(tmp_path / "token"), sql_dialect=KSQL.name) as client:
+        found = type(ksql)(str(client.base_url), api_key="anybody", secret=token)
+        assert found.ksql("SHOW STREAMS") == ksql.ksql("SHOW STREAMS")
+        with pytest.raises(ValueError, match="401"):
+            type(ksql)(str(client.base_url))
+
+
 def test_ksql_inserts_and_reads_rows(ksql, log):
     """By both of its ways, of which one names the whole address in its requests; what goes on is closed without a Content-Type."""
     ksql.ksql(ORDERS)

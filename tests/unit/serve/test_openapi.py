@@ -31,6 +31,7 @@ BODIES = {
 UNTRIED = ("/close-query", "/status/{kind}/{name}/{action}")  # they ask for what another answer has named
 QUERIES = {"/api/v1/applications/{app}/stores/{store}/history": {"customer": "c1"}}
 NAMES = {
+    "name": "auto.offset.reset",
     "app": "totals",
     "store": "per_customer",
     "topic": "orders",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 
 import pytest
@@ -50,12 +51,19 @@ def test_who_has_the_token(log, token_file):
                 {"Authorization": f"Bearer {TOKEN}x"},
                 {"Authorization": f"Bearer {TOKEN[:-1]}"},
                 {"Authorization": f"Basic {TOKEN}"},
+                {"Authorization": f"Basic {base64.b64encode(f'{TOKEN}:'.encode()).decode()}"},
+                {"Authorization": "Basic ="},
                 {"Cookie": "streamkit_token=no"},
             ):
                 answer = client.get(path, headers=headers)
                 assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
                 assert TOKEN not in answer.text
-        for headers in ({"Authorization": f"Bearer {TOKEN}"}, {"Cookie": f"a=b; streamkit_token={TOKEN}"}):
+        basic = base64.b64encode(f"anybody:{TOKEN}".encode()).decode()
+        for headers in (
+            {"Authorization": f"Bearer {TOKEN}"},
+            {"Authorization": f"Basic {basic}"},
+            {"Cookie": f"a=b; streamkit_token={TOKEN}"},
+        ):
             assert client.get(TOPICS, headers=headers).status_code == 200
             assert client.get(TOPICS, headers={**headers, "Host": "shop.example"}).status_code == 200
             assert client.get(TOPICS, headers={**headers, "Origin": "http://evil.example"}).status_code == 403
