@@ -91,7 +91,11 @@ def call_text(function: str, arguments: list[str]) -> str:
     if function in INFIX and len(arguments) == 2:
         return f"{arguments[0]} {INFIX[function]} {arguments[1]}"
     write = _SPECIAL.get(function)
-    return write(arguments) if write else f"{function}({', '.join(_bare(argument) for argument in arguments)})"
+    plain = f"{function}({', '.join(_bare(argument) for argument in arguments)})"
+    try:
+        return write(arguments) if write else plain
+    except IndexError:  # a call without all of its arguments, which no operator writes
+        return plain
 
 
 def typed_text(expression: TypedExpression) -> str:

@@ -242,9 +242,17 @@ def _by_keys(compare: Callable[[np.ndarray, np.ndarray], np.ndarray], left: Datu
     return result[0] if count is None else result
 
 
+def _unknown(left: Datum, right: Datum) -> Datum:
+    """Nulls for values without a type, which Arrow does not compare."""
+    count = next((len(value) for value in (left, right) if isinstance(value, pa.Array)), None)
+    return pa.scalar(None, pa.bool_()) if count is None else pa.nulls(count, pa.bool_())
+
+
 @operation("eq", rule=comparison("eq"))
 def _eq(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     """NaN equals NaN, as in Spark; null if one side is."""
+    if pa.types.is_null(left.type):
+        return _unknown(left, right)
     if pa.types.is_nested(left.type):
         return _by_keys(np.equal, left, right)
     equal = pc.equal(left, right)
@@ -254,6 +262,8 @@ def _eq(_: TypedExpression, left: Datum, right: Datum) -> Datum:
 @operation("lt", rule=comparison("lt"))
 def _lt(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     """NaN is greater than any other number, as in Spark."""
+    if pa.types.is_null(left.type):
+        return _unknown(left, right)
     if pa.types.is_nested(left.type):
         return _by_keys(np.less, left, right)
     less = pc.less(left, right)
@@ -262,6 +272,8 @@ def _lt(_: TypedExpression, left: Datum, right: Datum) -> Datum:
 
 @operation("le", rule=comparison("le"))
 def _le(_: TypedExpression, left: Datum, right: Datum) -> Datum:
+    if pa.types.is_null(left.type):
+        return _unknown(left, right)
     if pa.types.is_nested(left.type):
         return _by_keys(np.less_equal, left, right)
     less = pc.less_equal(left, right)

@@ -152,6 +152,8 @@ def _with_field_rule(call: Invocation) -> TypedExpression:
 @function("drop_fields")
 def _drop_fields_rule(call: Invocation) -> TypedExpression:
     """A struct without some of its fields."""
+    if not call.values:
+        raise RuleError("dropFields() takes a struct and the names of fields; found nothing")
     struct, *names = call.values
     fields = fields_of(struct.type)
     if fields is None:

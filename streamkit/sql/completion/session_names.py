@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from streamkit.expressions.sql.dialect import DIALECTS
 from streamkit.expressions.sql.words import cut
+from streamkit.sql.execution.callable_functions import functions
 from streamkit.sql.execution.session_settings import TOLD
-from streamkit.sql.execution.showing import functions
 from streamkit.sql.script.properties import OF_SOURCES
 from streamkit.sql.session import SqlSession
 from streamkit.sql.tree.type_names import BUILT_IN
@@ -25,10 +25,14 @@ class SessionNames:
             "topic": lambda _: self._session.log.topics(),
             "query": lambda _: self._session.queries()["query"].to_pylist(),
             "column": self._columns,
-            "function": lambda _: [name for name, _ in functions()],
+            "function": lambda _: [one.name for one in functions(self._dialect)],
             "type": lambda _: sorted(one.upper() for one in BUILT_IN),
             "property": lambda _: OF_SOURCES,
         }
+
+    @property
+    def _dialect(self) -> str:
+        return self._session.settings.script.meaning.name
 
     def of(self, kind: str, statement: str) -> Sequence[str]:
         """The names of a kind that a statement may mean; none of a kind that has no names yet."""
@@ -39,8 +43,7 @@ class SessionNames:
         """The columns of all streams and tables that a statement names, wherever it does."""
         found: dict[str, None] = {}
         names = {name.lower(): name for name in self._session.source_names()}
-        dialect = self._session.settings.script.meaning.name
-        words, _ = cut(statement, 0, DIALECTS[dialect], ";")
+        words, _ = cut(statement, 0, DIALECTS[self._dialect], ";")
         for word in words:
             name = names.get(str(word.value if word.kind == "quoted" else word.text).lower())
             if name is not None:

@@ -9,8 +9,6 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.description.applications import is_running, steps_of
-from streamkit.expressions.aggregates import AGGREGATES
-from streamkit.expressions.core.operation import FUNCTIONS
 from streamkit.expressions.ksql.signature import ksql_type
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.sql_queries import PAUSED, StoredQuery
@@ -18,6 +16,7 @@ from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.input_lag import input_partitions
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.sql.execution.backfill import built_beside
+from streamkit.sql.execution.callable_functions import functions, functions_called, nearest_function
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.session_settings import TOLD
 from streamkit.sql.execution.stored_source import is_ksql
@@ -38,7 +37,8 @@ def shown(state: ScriptState, statement: Show) -> pa.Table:
     if subject == "types":
         return table_of(("type", "stands for"), [(one.name, one.type) for one in state.definitions.types.values()])
     if subject == "functions":
-        return table_of(("function", "kind"), functions())
+        listed = functions(state.settings.script.meaning.name)
+        return table_of(("function", "kind"), [(one.name, one.kind) for one in listed])
     if subject == "properties":
         given = {**dict.fromkeys(TOLD, ""), **state.settings.given}
         return table_of(("property", "value", "meaning"), [(name, given[name], TOLD.get(name, "")) for name in sorted(given)])
@@ -182,24 +182,13 @@ def _topics(state: ScriptState, *, is_internal: bool, is_extended: bool) -> pa.T
     return table_of(("topic", "format", "partitions", "rows", "read as", *more), rows)
 
 
-def functions() -> list[tuple[str, str]]:
-    """The functions that expressions may call, and the aggregates."""
-    scalar = [(name, "function") for name in FUNCTIONS if name.isidentifier()]
-    aggregates = [(name, "aggregate") for one in AGGREGATES.values() if one.is_called for name in (one.name, *one.functions)]
-    return sorted({*scalar, *aggregates})
-
-
 def _function(state: ScriptState, name: str, statement: Describe) -> pa.Table:
-    found = [(one, kind) for one, kind in functions() if one == name.lower()]
+    dialect = state.settings.script.meaning.name
+    found = functions_called(dialect, name)
     if not found:
-        near = difflib.get_close_matches(name.lower(), [one for one, _ in functions()], 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise state.error(f"there is no function {name}{hint}", statement.span)
-    from streamkit import functions as handles
-
-    handle = getattr(handles, found[0][0], None)
-    text = (handle.__doc__ or "").strip() if handle is not None else ""
-    return table_of(("function", "kind", "meaning"), [(*one, text) for one in found])
+        near = nearest_function(dialect, name)
+        raise state.error(f"there is no function {name}{f'; did you mean {near}?' if near else ''}", statement.span)
+    return table_of(("function", "kind", "meaning"), [(one.name, one.kind, one.meaning) for one in found])
 
 
 def _connectors(state: ScriptState, subject: str) -> pa.Table:

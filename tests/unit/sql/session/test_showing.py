@@ -6,7 +6,7 @@ import pytest
 
 from streamkit.connectors.connector_file import read_connectors
 from streamkit.connectors.runtime.worker import Worker
-from streamkit.errors import SqlError
+from streamkit.errors import SqlError, StreamKitError
 
 SHOP = """
 CREATE STREAM clicks (who STRING KEY, page STRING, n INT);
@@ -83,6 +83,32 @@ def test_functions(shop):
     assert (name, kind) == ("upper", "function") and meaning
     with pytest.raises(SqlError, match="there is no function uper; did you mean upper"):
         shop.execute("DESCRIBE FUNCTION uper")
+    assert not [name for name in kinds if name.startswith("ksql_")]
+
+
+def is_known(session, function):
+    """Whether a call is refused for its arguments, if at all, and not for its name."""
+    try:
+        session.explain(f"SELECT {function}(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL) AS x")
+    except StreamKitError as error:
+        return "has no function" not in str(error)
+    return True
+
+
+def test_functions_of_ksqldb(shop):
+    """In the ksql dialect each function that is listed can be called by that name, and those of Spark alone are not there."""
+    shop.execute("SET 'streamkit.sql.dialect' = 'ksql'")
+    kinds = dict(table(shop, "SHOW FUNCTIONS"))
+    assert (kinds["EXTRACTJSONFIELD"], kinds["TOPK"], kinds["EXPLODE"]) == ("function", "aggregate", "table function")
+    assert "ACOSH" not in kinds and "ADD_MONTHS" not in kinds
+    for name, kind in kinds.items():
+        ((described, *_, meaning),) = table(shop, f"DESCRIBE FUNCTION {name.lower()}")
+        assert described == name and meaning.startswith(f"{name}(") and meaning.endswith(".")
+        if kind == "function":
+            assert is_known(shop, name)
+    assert not is_known(shop, "ACOSH")
+    with pytest.raises(SqlError, match="there is no function EXTRACTJSONFELD; did you mean EXTRACTJSONFIELD"):
+        shop.execute("DESCRIBE FUNCTION EXTRACTJSONFELD")
 
 
 def test_connectors(shop, log, tmp_path):

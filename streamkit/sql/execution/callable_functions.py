@@ -1,0 +1,70 @@
+"""The functions that statements of a dialect may call, and what is said of each."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from streamkit.expressions.aggregates import AGGREGATES
+from streamkit.expressions.aggregates.ksql import families as ksql_aggregates  # noqa: F401 - enters the aggregates
+from streamkit.expressions.aggregates.ksql.signature import KSQL_AGGREGATES
+from streamkit.expressions.core.operation import FUNCTIONS
+from streamkit.expressions.ksql import families as ksql_functions  # noqa: F401 - enters the functions
+from streamkit.expressions.ksql.function import KSQL_FUNCTIONS
+from streamkit.expressions.sql.dialect import KSQL
+from streamkit.plan.expression_text import OF_KSQL
+
+SCALAR, AGGREGATE, OF_TABLES = "function", "aggregate", "table function"
+KSQL_TABLE_FUNCTIONS = {
+    "explode": ("EXPLODE(ARRAY<T>)", "A row for each element of an array."),
+    "cube_explode": (
+        "CUBE_EXPLODE(ARRAY<T>)",
+        "A row for each combination of the elements of an array, with null in their places.",
+    ),
+}
+
+
+@dataclass(frozen=True, order=True)
+class CallableFunction:
+    """A function: its name as people write it, its kind, and its meaning in a sentence, behind its signatures if there are any."""
+
+    name: str
+    kind: str
+    meaning: str = ""
+
+
+def functions(dialect: str) -> list[CallableFunction]:
+    """The functions of a dialect and its aggregates, by name."""
+    if dialect == KSQL.name:
+        found = [CallableFunction(one.name.upper(), SCALAR, _said(one.texts, one.effect)) for one in KSQL_FUNCTIONS.values()]
+        found += [CallableFunction(one.name.upper(), AGGREGATE, _said(one.texts, one.effect)) for one in KSQL_AGGREGATES.values()]
+        found += [
+            CallableFunction(name.upper(), OF_TABLES, f"{text}: {effect}")
+            for name, (text, effect) in KSQL_TABLE_FUNCTIONS.items()
+        ]
+        return sorted(found)
+    names = {(name, SCALAR) for name in FUNCTIONS if name.isidentifier() and not name.startswith(OF_KSQL)}
+    names |= {(name, AGGREGATE) for one in AGGREGATES.values() if one.is_called for name in (one.name, *one.functions)}
+    return sorted(CallableFunction(name, kind) for name, kind in names if not name.startswith(OF_KSQL))
+
+
+def functions_called(dialect: str, name: str) -> list[CallableFunction]:
+    """The function of a name, and the aggregate, with their meaning; none if there is neither."""
+    found = [one for one in functions(dialect) if one.name.lower() == name.lower()]
+    if dialect == KSQL.name:
+        return found
+    from streamkit import functions as handles
+
+    handle = getattr(handles, name.lower(), None)
+    text = (handle.__doc__ or "").strip() if handle is not None else ""
+    return [CallableFunction(one.name, one.kind, text) for one in found]
+
+
+def nearest_function(dialect: str, name: str) -> str:
+    """The name that is spelt most like another one; empty if none is."""
+    names = {one.name.lower(): one.name for one in functions(dialect)}
+    return next((names[one] for one in difflib.get_close_matches(name.lower(), names, 1)), "")
+
+
+def _said(texts: tuple[str, ...], effect: str) -> str:
+    return f"{', '.join(texts)}: {effect}"
