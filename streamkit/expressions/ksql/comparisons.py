@@ -42,6 +42,7 @@ def _compared(call: Invocation) -> tuple[TypedExpression, TypedExpression]:
     common = compared_type(left, right)
     if common is None:
         raise apart(call, left, right)
+    common = "string" if common == "void" else common  # two nulls
     return as_type(call, left, common), as_type(call, right, common)
 
 

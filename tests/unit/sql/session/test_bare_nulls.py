@@ -39,4 +39,4 @@ def test_operators_of_nulls(dialect, operator):
         SqlSession(log, settings={"streamkit.sql.dialect": dialect}) as session,
         suppress(StreamKitError),
     ):
-        assert session.query(f"SELECT NULL {operator} NULL AS x").column("x").to_pylist() in ([None], [False], [True])
+        assert session.query(f"SELECT NULL {operator} NULL AS x").column(0).to_pylist() in ([None], [False], [True])
