@@ -11,13 +11,16 @@ import typer
 
 from streamkit.cli.prompt.line_editor import is_typed
 from streamkit.cli.prompt.loaded_session import LoadedSession
+from streamkit.cli.setting_option import SettingsOption, given_settings
 from streamkit.cli.sql_server import serve_queries
+from streamkit.cli.sql_test_files import run_test_files
 from streamkit.cli.terminal.location import LogOption
 from streamkit.errors import ConfigError, StreamKitError
 
 JsonRowsOption = Annotated[bool, typer.Option("--json", help="Print one JSON object a row, and messages on standard error.")]
 program = typer.Typer(rich_markup_mode=None)
 program.command("serve")(serve_queries)
+program.command("test")(run_test_files)
 
 
 @program.callback(invoke_without_command=True)
@@ -29,9 +32,7 @@ def sql(
     file: Annotated[
         Path | None, typer.Option("-f", "--file", metavar="FILE", help="Execute the statements of a file, and end.")
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting, as by SET; as often as needed.")
-    ] = None,
+    settings: SettingsOption = None,
     engine: Annotated[
         str | None,
         typer.Option(
@@ -51,7 +52,7 @@ def sql(
         return
     if text and file is not None:
         raise typer.BadParameter("found -e, too; expected one of the two", param_hint="-f")
-    with closing(LoadedSession(log, dict(map(_setting, settings or ())), engine)) as session:
+    with closing(LoadedSession(log, given_settings(settings), engine)) as session:
         if text or file is not None or not is_typed():
             _execute(session, text, file, is_json=as_json)
             return
@@ -83,10 +84,3 @@ def _read(file: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise ConfigError(f"cannot read {str(file)!r}: {reason}; expected a file with statements in SQL") from None
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise typer.BadParameter(f"found {text!r}; expected NAME=VALUE, as in auto.offset.reset=earliest", param_hint="--set")
-    return name.strip(), value.strip()

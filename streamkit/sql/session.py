@@ -17,7 +17,7 @@ from streamkit.functions.python import UserDefinedFunction
 from streamkit.log.log import Log
 from streamkit.plan.location import IN_PYTHON, user_location
 from streamkit.sql.execution.appending import appended
-from streamkit.sql.execution.asserting import NOT_HERE, asserted
+from streamkit.sql.execution.asserting import NOT_HERE, asserted, asserted_source
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.explaining import explanation
 from streamkit.sql.execution.inserting import insert_rows
@@ -40,7 +40,17 @@ from streamkit.sql.reader.script import check_text, read_script
 from streamkit.sql.running.catching_up import wait_for_queries
 from streamkit.sql.running.runner import QueryRunner
 from streamkit.sql.tree.span import Name
-from streamkit.sql.tree.statements import AssertSchema, AssertTopic, Describe, Explain, Print, SelectStatement, Show, Statement
+from streamkit.sql.tree.statements import (
+    AssertSchema,
+    AssertSource,
+    AssertTopic,
+    Describe,
+    Explain,
+    Print,
+    SelectStatement,
+    Show,
+    Statement,
+)
 from streamkit.state.moment import milliseconds
 
 
@@ -294,6 +304,8 @@ class SqlSession:
                 return Awaiting(lambda: StatementResult(text, subscription=self._kept(printed(self._fresh(state), statement))))
             case AssertTopic() | AssertSchema():
                 return Awaiting(lambda: StatementResult(text, asserted(self._fresh(state), statement)))
+            case AssertSource():
+                return Awaiting(lambda: StatementResult(text, asserted_source(self._fresh(state), statement)))
         raise state.error(NOT_HERE[type(statement)], statement.span)
 
     def _fresh(self, state: ScriptState) -> ScriptState:

@@ -1,14 +1,21 @@
-"""ASSERT TOPIC and ASSERT SCHEMA: wait until something is there, or is gone, and fail if it is not in time."""
+"""
+ASSERT TOPIC and ASSERT SCHEMA wait until something is there, or is gone, and fail if it is not in time.
+
+ASSERT STREAM and ASSERT TABLE compare a declaration.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.codec import REGISTRY_URL
 from streamkit.formats.registry import Registry
+from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.script.declared_source import column_type
 from streamkit.sql.script.properties import TopicProperties
 from streamkit.sql.tree.statements import (
     AssertSchema,
@@ -20,10 +27,8 @@ from streamkit.sql.tree.statements import (
 
 TIMEOUT_MS = 1_000  # unless the statement says another
 LOOK_S = 0.1
-IN_A_TEST = "belongs to a test of a file; here SELECT, PRINT and DESCRIBE show what there is"
 NOT_HERE: Mapping[type[Statement], str] = {
-    AssertValues: f"ASSERT VALUES {IN_A_TEST}",
-    AssertSource: f"ASSERT STREAM and ASSERT TABLE {IN_A_TEST}",
+    AssertValues: "ASSERT VALUES and ASSERT NULL VALUES belong to a test, as streamkit sql test FILE runs it; here SELECT and PRINT show what there is",
 }
 
 
@@ -52,6 +57,48 @@ def _topic(state: ScriptState, statement: AssertTopic) -> tuple[bool, str]:
     if statement.exists and wanted is not None and wanted != topic.partitions:
         return False, f"the topic {name} has {topic.partitions} partitions, not {wanted}"
     return statement.exists, f"there is a topic {name} with {topic.partitions} partition{'s' * (topic.partitions != 1)}"
+
+
+def asserted_source(state: ScriptState, statement: AssertSource) -> str:
+    """That a stream or table is declared as the statement says; TopologyError says what it is instead."""
+    name, kind = statement.name.text, statement.kind
+    known = state.definitions.declared(name)
+    if known is None or known.kind != kind:
+        there = "there is none of that name" if known is None else f"it is a {known.kind}"
+        raise state.error(f"the assertion does not hold: there is no {kind} {name}; {there}", statement.span)
+    wanted = [
+        (one.name.text, without_times(column_type(one.type, state.types, state.text, one.span)), "key" if one.role else "")
+        for one in statement.columns
+    ]
+    found = [
+        (str(one["name"]), without_times(str(one["type"])), "key" if one.get("role") else "")
+        for one in known.columns
+        if one["name"] not in (WINDOW_START, WINDOW_END)
+    ]
+    if wanted != found:
+        raise state.error(
+            f"the assertion does not hold: the columns of {known.name} are {_columns_text(found)}; expected {_columns_text(wanted)}",
+            statement.span,
+        )
+    facts = {"KAFKA_TOPIC": known.topic, "TIMESTAMP": known.timestamp, **known.formats}
+    format = known.formats.get("FORMAT")
+    facts |= {} if format is None else {"KEY_FORMAT": format, "VALUE_FORMAT": format}
+    for one in statement.properties:
+        is_so = str(facts.get(one.name.upper(), "")).upper() == str(one.value).upper()
+        if not is_so and one.name.upper() == "PARTITIONS":
+            topic = state.definitions.find_topic(known.topic)
+            facts["PARTITIONS"] = topic.partitions if topic is not None else "none"
+            is_so = facts["PARTITIONS"] == one.value
+        if not is_so:
+            there = facts.get(one.name.upper()) or "not set"
+            raise state.error(
+                f"the assertion does not hold: {one.name} of {known.name} is {there}; expected {one.value}", one.span
+            )
+    return f"The {kind} {known.name} is so."
+
+
+def _columns_text(columns: Sequence[tuple[str, str, str]]) -> str:
+    return ", ".join(" ".join(filter(None, one)) for one in columns) or "none"
 
 
 def _schema(state: ScriptState, statement: AssertSchema) -> tuple[bool, str]:

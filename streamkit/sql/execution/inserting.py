@@ -36,7 +36,7 @@ def insert_values(state: ScriptState, statement: InsertValues, counts: Sequence[
     """Rows for the topic of a stream or table; of statements that are one here, `counts` says how many rows each has, and each gets its message."""
     span = statement.name.span if statement.name.span.end else statement.span
     known, topic = _written_source(state, statement.name.text, span)
-    inserted = _InsertedRows(state, statement, known)
+    inserted = InsertedRows(state, statement, known)
     batches = encoded(state, known, topic, inserted.found(), statement)
     inserted.check_event_times(batches)
     state.rows.setdefault(topic.name, []).extend(batches)
@@ -51,7 +51,7 @@ def insert_rows(state: ScriptState, name: str, rows: pa.Table) -> None:
     for column, type in types.items():
         if column not in rows.column_names:
             rows = rows.append_column(column, pa.nulls(rows.num_rows, SchemaColumn(column, type).arrow.type))
-    check = _InsertedRows(state, statement, known)
+    check = InsertedRows(state, statement, known)
     check.check_key({column: one_batch(rows).column(column) for column in known.key if column in rows.column_names})
     batches = encoded(state, known, topic, rows, statement)
     check.check_event_times(batches)
@@ -73,7 +73,9 @@ def _written_source(state: ScriptState, name: str, span: TextSpan) -> tuple[Stor
 
 
 @dataclass(frozen=True)
-class _InsertedRows:
+class InsertedRows:
+    """The rows that a statement writes down for a stream or table, and their values one by one."""
+
     state: ScriptState
     statement: InsertValues
     known: StoredSource
@@ -124,13 +126,14 @@ class _InsertedRows:
             return dict.fromkeys(own)
         found: dict[str, Name | None] = {}
         for name in self.statement.columns:
-            spelt = self._spelt(name, own)
+            spelt = self.spelt(name, own)
             if spelt in found:
                 raise self.state.error(f"the column {spelt} is there twice", name.span)
             found[spelt] = name
         return found
 
-    def _spelt(self, name: Name, own: Sequence[str]) -> str:
+    def spelt(self, name: Name, own: Sequence[str]) -> str:
+        """A column as its stream or table spells it; TopologyError if it has none of that name."""
         if name.text.lower() in TIMES:
             return TIMESTAMP
         if name.text.lower() in MADE_BY_LOG:

@@ -73,6 +73,7 @@ ARGUMENTS = {
     ("fsck",): ["--deep"],
     ("backup",): ["{folder}/backup"],
     ("rebuild",): [],
+    ("sql", "test"): ["{folder}/test.sql"],
     ("connect", "run"): ["{folder}/connectors.json", "--once"],
     ("connect", "validate"): ["{folder}/connectors.json"],
     ("connect", "list"): [],
@@ -110,6 +111,7 @@ def prepared(request, root, tmp_path, words):
         request.getfixturevalue("application")
     (tmp_path / "orders.csv").write_text("customer,number,amount\nann,1,nan\n")
     (tmp_path / "flow.py").write_text(TOPOLOGY)
+    (tmp_path / "test.sql").write_text("CREATE STREAM s (a INT); INSERT INTO s VALUES (1); ASSERT VALUES s VALUES (1);")
     with sk.open_log(root) as log:
         log.groups.reset("billing", {"orders": {0: 1}})
         log.create_topic("broken", dead_letter.SCHEMA, partitions=1)

@@ -51,8 +51,39 @@ def test_a_topic_may_come_in_time(log, sql):
         timer.join()
 
 
-@pytest.mark.parametrize("statement", ["ASSERT VALUES s (a) VALUES (1)", "ASSERT STREAM s (a INT) WITH (KAFKA_TOPIC = 's')"])
-def test_what_belongs_to_tests(sql, statement):
+def test_what_belongs_to_tests(sql):
     """Statements of tests are refused before anything is done."""
-    with pytest.raises(SqlError, match="belongs to a test of a file"):
+    with pytest.raises(SqlError, match="belong to a test, as streamkit sql test FILE runs it"):
+        sql.execute("CREATE STREAM t (a INT); ASSERT VALUES t (a) VALUES (1)")
+    assert sql.source_names() == []
+
+
+DECLARED = "CREATE STREAM s (k STRING KEY, n INT) WITH (KAFKA_TOPIC = 'in', VALUE_FORMAT = 'JSON', PARTITIONS = 2)"
+
+
+def test_a_declaration_that_is_so(sql):
+    """ASSERT STREAM compares columns and what WITH names."""
+    sql.execute(DECLARED)
+    found = sql.execute("ASSERT STREAM s (k STRING KEY, n INT) WITH (KAFKA_TOPIC = 'in', VALUE_FORMAT = 'json', PARTITIONS = 2)")
+    assert found[0].message == "The stream s is so."
+    sql.execute("CREATE TABLE t AS SELECT k, count(*) AS c FROM s GROUP BY k; ASSERT TABLE t (k STRING PRIMARY KEY, c BIGINT)")
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("ASSERT STREAM u (k STRING KEY)", "there is no stream u; there is none of that name"),
+        ("ASSERT TABLE s (k STRING PRIMARY KEY)", "there is no table s; it is a stream"),
+        ("ASSERT STREAM s (k STRING KEY, n BIGINT)", "the columns of s are k string key, n int; expected k string key, n bigint"),
+        ("ASSERT STREAM s (k STRING, n INT)", "expected k string, n int"),
+        ("ASSERT STREAM s (k STRING KEY, n INT) WITH (KAFKA_TOPIC = 'out')", "KAFKA_TOPIC of s is in; expected out"),
+        ("ASSERT STREAM s (k STRING KEY, n INT) WITH (PARTITIONS = 3)", "PARTITIONS of s is 2; expected 3"),
+        ("ASSERT STREAM s (k STRING KEY, n INT) WITH (TIMESTAMP = 'n')", "TIMESTAMP of s is not set; expected n"),
+    ],
+)
+def test_a_declaration_that_is_not_so(sql, statement, message):
+    """The error says what is declared instead."""
+    sql.execute(DECLARED)
+    with pytest.raises(TopologyError) as caught:
         sql.execute(statement)
+    assert message in caught.value.message

@@ -62,3 +62,10 @@ def test_inserted_tables_have_event_times(sql, rows):
 
     assert sql.insert("s", pa.table({"a": pa.array([], pa.int32()), "at": pa.array([], pa.int64())})) == 0
     assert rows("SELECT a FROM s") == []
+
+
+def test_a_stream_without_a_key_in_a_format(sql, log, rows):
+    """The records of a stream that declares no key have none, in a format too."""
+    sql.execute("CREATE STREAM s (a INT) WITH (VALUE_FORMAT = 'JSON'); INSERT INTO s VALUES (1), (2)")
+    assert log.read("s")["key"].to_pylist() == [None, None]
+    assert sorted(rows("SELECT a FROM s")) == [(1,), (2,)]

@@ -1,0 +1,200 @@
+"""Tests in SQL: what an assertion sees, and what a test says that fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkit.errors import StreamKitError, TopologyError
+from streamkit.testing.sql_test import read_sql_tests
+
+CLICKS = "CREATE STREAM clicks (who STRING KEY, n INT);\n"
+KSQL = {"streamkit.sql.dialect": "ksql"}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs all tests of a text; the error of the first that fails."""
+
+    def tested(text, **settings):
+        file = tmp_path / "shop.sql"
+        file.write_text(text)
+        for test in read_sql_tests(file):
+            test.run({name.replace("_", "."): value for name, value in settings.items()})
+
+    return tested
+
+
+def failure(run, text, **settings):
+    with pytest.raises(StreamKitError) as caught:
+        run(text, **settings)
+    return caught.value
+
+
+HOLD = {
+    "each result of an aggregate": """
+        CREATE TABLE totals AS SELECT who, sum(n) AS s FROM clicks GROUP BY who;
+        INSERT INTO clicks VALUES ('ann', 1), ('ann', 2), ('bob', 5);
+        ASSERT VALUES totals (who, s) VALUES ('ann', 1);
+        ASSERT VALUES totals (who, s) VALUES ('ann', 3);
+        INSERT INTO clicks VALUES ('ann', 4);
+        ASSERT VALUES totals (s, who) VALUES (5, 'bob');
+        ASSERT VALUES totals VALUES ('ann', 7);
+    """,
+    "a query behind a query": """
+        CREATE STREAM large AS SELECT who, n * 10 AS m FROM clicks WHERE n > 1;
+        CREATE STREAM larger AS SELECT who, m + 1 AS m FROM large;
+        INSERT INTO clicks VALUES ('ann', 1), ('ann', 2);
+        ASSERT VALUES larger (who, m) VALUES ('ann', 21);
+    """,
+    "rows in the order of the statements": """
+        CREATE TABLE users (id STRING PRIMARY KEY, city STRING);
+        CREATE STREAM o AS SELECT c.who, u.city FROM clicks c LEFT JOIN users u ON c.who = u.id;
+        INSERT INTO clicks (who, n, _timestamp) VALUES ('ann', 1, 5);
+        INSERT INTO users (id, city, _timestamp) VALUES ('ann', 'Bonn', 0);
+        INSERT INTO clicks (who, n, _timestamp) VALUES ('ann', 2, 6);
+        ASSERT VALUES o (who, city) VALUES ('ann', NULL);
+        ASSERT VALUES o (who, city, _timestamp) VALUES ('ann', 'Bonn', 6);
+    """,
+    "deletions": """
+        CREATE TABLE users (id STRING PRIMARY KEY, city STRING);
+        CREATE TABLE inland AS SELECT id, city FROM users WHERE city <> 'Kiel';
+        INSERT INTO users VALUES ('ann', 'Bonn'), ('ann', 'Kiel'), ('ann', 'Ulm');
+        DELETE FROM users WHERE id = 'ann';
+        ASSERT VALUES inland (id, city) VALUES ('ann', 'Bonn');
+        ASSERT NULL VALUES inland (id) KEY ('ann');
+        ASSERT VALUES inland (id, city) VALUES ('ann', 'Ulm');
+        ASSERT NULL VALUES inland KEY ('ann');
+        ASSERT VALUES users VALUES ('ann', 'Bonn');
+    """,
+    "windows, and final results": """
+        CREATE TABLE t AS SELECT who, count(*) AS c FROM clicks WINDOW TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 0 SECONDS) GROUP BY who EMIT FINAL;
+        INSERT INTO clicks (who, n, _timestamp) VALUES ('ann', 1, 1000), ('ann', 2, 2000);
+        INSERT INTO clicks (who, n, _timestamp) VALUES ('bob', 1, 20000);
+        ASSERT VALUES t (who, window_start, window_end, c) VALUES ('ann', 0, 10000, 2);
+    """,
+    "a changed query": """
+        CREATE STREAM o AS SELECT who, n FROM clicks;
+        INSERT INTO clicks VALUES ('ann', 1);
+        CREATE OR REPLACE STREAM o AS SELECT who, n + 100 AS n FROM clicks;
+        INSERT INTO clicks VALUES ('ann', 2);
+        ASSERT VALUES o VALUES ('ann', 1);
+        ASSERT VALUES o VALUES ('ann', 102);
+    """,
+    "a paused query": """
+        CREATE STREAM o AS SELECT who, n FROM clicks;
+        PAUSE CSAS_O_1;
+        INSERT INTO clicks VALUES ('ann', 1);
+        RESUME CSAS_O_1;
+        INSERT INTO clicks VALUES ('ann', 2);
+        ASSERT VALUES o VALUES ('ann', 1);
+        ASSERT VALUES o VALUES ('ann', 2);
+    """,
+    "all records, of a changed query that begins again": """
+        CREATE TABLE o AS SELECT who, sum(n) AS s FROM clicks GROUP BY who;
+        INSERT INTO clicks VALUES ('ann', 1), ('ann', 2);
+        CREATE OR REPLACE TABLE o WITH (BACKFILL = true) AS SELECT n, count(*) AS c FROM clicks GROUP BY n;
+        ASSERT TABLE o (n INT PRIMARY KEY, c BIGINT);
+        ASSERT VALUES o (n, c) VALUES (1, 1);
+    """,
+    "numbers and nested values": """
+        CREATE STREAM d (a ARRAY<INT>, m MAP<STRING, DOUBLE>, x DOUBLE, p DECIMAL(5, 2)) WITH (VALUE_FORMAT = 'JSON');
+        INSERT INTO d VALUES (array(1, 2), map('a', 0.5), double('NaN'), 1.5);
+        ASSERT VALUES d VALUES (array(1, 2), map('a', 0.5), double('NaN'), 1.5);
+    """,
+}
+
+
+@pytest.mark.parametrize("name", HOLD)
+def test_what_holds(run, name):
+    """Assertions see the records of a stream or table one after the other, as the statements before them have left them."""
+    run(CLICKS + HOLD[name])
+
+
+FAIL = {
+    "another value": (
+        "ASSERT VALUES o (who, n) VALUES ('ann', 2)",
+        "the next record of o is who = 'ann', n = 1, _timestamp = 2020-01-01T",
+    ),
+    "another key": ("ASSERT VALUES o (who) VALUES ('bob')", "expected who = 'bob'"),
+    "no record": (
+        "ASSERT VALUES o VALUES ('ann', 1);\nASSERT VALUES o VALUES ('ann', 1)",
+        "o has no more records; expected who = 'ann', n = 1",
+    ),
+    "no deletion": ("ASSERT NULL VALUES o KEY ('ann')", "expected a deletion of who = 'ann'"),
+    "no column": ("ASSERT VALUES o (whom) VALUES ('ann')", "o has no column 'whom'; it has who, n; did you mean 'who'?"),
+    "no stream": ("ASSERT VALUES oo (who) VALUES ('ann')", "there is no stream or table 'oo'; there are clicks, o"),
+    "too many values": ("ASSERT VALUES o (who) VALUES ('ann', 1)", "2 values for 1 columns; expected as many"),
+    "another time": ("ASSERT VALUES o (_timestamp) VALUES (5)", "expected _timestamp = 1970-01-01T00:00:00.005000+00:00"),
+    "a question": ("SELECT * FROM o", "a test creates, inserts and asserts"),
+    "a declaration": ("ASSERT STREAM o (who STRING KEY)", "the columns of o are who string key, n int; expected who string key"),
+}
+
+
+@pytest.mark.parametrize("name", FAIL)
+def test_what_does_not_hold(run, name):
+    """The error says both, at the line of the statement."""
+    statement, message = FAIL[name]
+    text = f"{CLICKS}CREATE STREAM o AS SELECT who, n FROM clicks;\nINSERT INTO clicks VALUES ('ann', 1);\n{statement};\n"
+    error = failure(run, text)
+    assert message in str(error)
+    assert f"shop.sql:{4 + statement.count(chr(10))}:" in str(error)
+
+
+def test_a_query_that_fails(run):
+    """What ends a query ends the test, with the place in the query's text."""
+    error = failure(run, f"{CLICKS}CREATE STREAM o AS SELECT who, 1 / n AS q FROM clicks;\nINSERT INTO clicks VALUES ('ann', 0);")
+    assert "divi" in str(error).lower()
+
+
+def test_tests_of_a_file(tmp_path):
+    """A mark begins a test on an empty log; what is before the first mark begins each of them, and lines are those of the file."""
+    file = tmp_path / "a.sql"
+    file.write_text(
+        f"{CLICKS}--@test: one\nINSERT INTO clicks VALUES ('ann', 1);\nASSERT VALUES clicks VALUES ('ann', 1);\n"
+        "--@test: two\nASSERT VALUES clicks VALUES ('ann', 1);\n"
+        "--@test: three\n--@expected.message: there is no stream\nCREATE STREAM x AS SELECT * FROM nothing;\n"
+        "--@test: four\n--@expected.message: there is no stream\nASSERT TOPIC clicks;\n"
+        "--@test: five\n--@expected.message: there is no cat\nCREATE STREAM x AS SELECT * FROM nothing;\n"
+    )
+    one, two, three, four, five = read_sql_tests(file)
+    assert [test.name for test in (one, two, three, four, five)] == ["one", "two", "three", "four", "five"]
+    one.run({})
+    with pytest.raises(TopologyError, match=r"a\.sql:6:1"):
+        two.run({})
+    three.run({})
+    with pytest.raises(TopologyError, match="no statement has failed; expected the message 'there is no stream'"):
+        four.run({})
+    with pytest.raises(StreamKitError, match="there is no stream or table 'nothing'"):
+        five.run({})
+
+
+def test_a_file_without_marks(tmp_path):
+    """It is one test, called as the file, which may have to fail, too."""
+    file = tmp_path / "shop.sql"
+    file.write_text("--@expected.message: no stream\nCREATE STREAM x AS SELECT * FROM nothing;\n")
+    (test,) = read_sql_tests(file)
+    assert test.name == "shop"
+    test.run({})
+
+
+def test_other_files(run, tmp_path):
+    """RUN SCRIPT puts the statements of a file in its place."""
+    (tmp_path / "clicks.sql").write_text(CLICKS)
+    run("RUN SCRIPT 'clicks.sql'; INSERT INTO clicks VALUES ('ann', 1); ASSERT VALUES clicks VALUES ('ann', 1);")
+
+
+def test_the_ksql_dialect(run):
+    """Names are in capitals, times are numbers, and formats are ksqlDB's."""
+    run(
+        """
+        CREATE STREAM s (id INT KEY, v INT) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON', PARTITIONS = 3);
+        CREATE TABLE t AS SELECT id, COUNT(*) AS c, LATEST_BY_OFFSET(v) AS l FROM s WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY id;
+        INSERT INTO s (id, v, ROWTIME) VALUES (1, 2, 1010);
+        INSERT INTO s (id, v, ROWTIME) VALUES (2, 3, 1020);
+        ASSERT VALUES s (id, v, rowtime) VALUES (1, 2, 1010);
+        ASSERT VALUES t (id, WINDOWSTART, WINDOWEND, c, l) VALUES (1, 1000, 2000, 1, 2);
+        ASSERT VALUES t (id, c, ROWTIME) VALUES (2, 1, 1020);
+        ASSERT TABLE t (id INT PRIMARY KEY, c BIGINT, l INT) WITH (KAFKA_TOPIC = 'T', VALUE_FORMAT = 'JSON');
+        """,
+        streamkit_sql_dialect="ksql",
+    )
