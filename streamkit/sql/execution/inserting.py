@@ -183,7 +183,7 @@ def _in_format(state: ScriptState, known: StoredSource, rows: pa.Table) -> pa.Ta
         if part == VALUE and DELETED in rows.column_names:
             found |= {VALUE: pa.nulls(rows.num_rows, pa.binary()), DELETED: rows.column(DELETED)}
             continue
-        if part == KEY and not columns.names:
+        if part == KEY and not set(columns.names) & set(rows.column_names):  # of a stream that declares no key
             found[KEY] = pa.nulls(rows.num_rows, pa.binary())
             continue
         batch = one_batch(rows.select(list(columns.names)))

@@ -137,9 +137,9 @@ def test_plugins(rest):
     secret = rest("PUT", "/connector-plugins/HttpSource/config/validate", {"token": "hunter2", "port": "no"})[1]
     assert secret["error_count"] == 1
     assert "hunter2" not in json.dumps(secret)
-    for url, errors in (("http://bob:hunter7secret@h/x", 0), ("http://bob:hunter7secret@h:0/x?api_key=hunter7", 1)):
+    for url, faults in (("http://bob:hunter7secret@h/x", 0), ("http://bob:hunter7secret@h:0/x?api_key=hunter7", 1)):
         address = rest("PUT", "/connector-plugins/HttpSink/config/validate", {"topics": "lines", "url": url})[1]
-        assert address["error_count"] == errors
+        assert address["error_count"] == faults
         assert "hunter7" not in json.dumps(address) and "/x" in json.dumps(address)
 
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import ConfigError, SqlError
+from streamkit.sql.session import SqlSession
 
 
 def test_values_are_in_the_order_of_the_declaration(sql, rows):
@@ -69,3 +70,14 @@ def test_a_stream_without_a_key_in_a_format(sql, log, rows):
     sql.execute("CREATE STREAM s (a INT) WITH (VALUE_FORMAT = 'JSON'); INSERT INTO s VALUES (1), (2)")
     assert log.read("s")["key"].to_pylist() == [None, None]
     assert sorted(rows("SELECT a FROM s")) == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    "formats", ["VALUE_FORMAT='JSON'", "FORMAT='JSON'", "VALUE_FORMAT='KAFKA'", "VALUE_FORMAT='AVRO', KEY_FORMAT='NONE'"]
+)
+def test_a_stream_of_ksqldb_without_a_key(log, formats):
+    """The most usual stream of ksqlDB has no KEY column; its records have no key, whatever the formats are."""
+    with SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute(f"CREATE STREAM S (A INT) WITH (KAFKA_TOPIC='s', {formats}, PARTITIONS=1); INSERT INTO S (A) VALUES (1), (2)")
+        assert sql.query("SELECT A FROM S")["A"].to_pylist() == [1, 2]
+    assert log.read("s")["key"].to_pylist() == [None, None]
