@@ -7,10 +7,11 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from streamkit.engine.rows.rows import OptionalBatch, deletions_of, record_columns, rows_of
+from streamkit.engine.rows.rows import OptionalBatch, deletions_of, plain, record_columns, rows_of, with_columns
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
 from streamkit.errors import EvaluationError, SchemaError
+from streamkit.formats.absent_values import without_absent
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import Format
 from streamkit.names import DELETED
@@ -24,6 +25,7 @@ def decode(operator: Decode, inputs: Sequence[OptionalBatch], context: Context) 
     """The rows as columns, those without a value as deletions; EvaluationError about the first whose value or key is not of its format."""
     (batch,) = inputs
     assert batch is not None
+    batch = with_columns(batch, {VALUE: without_absent(operator.format, plain(batch[VALUE]))})
     value = _codec(operator.topic, VALUE, operator.format, operator.value)
     columns = _decoded(value, batch, VALUE, operator)
     if set(operator.columns) & set(operator.key.names):

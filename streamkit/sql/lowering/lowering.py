@@ -10,6 +10,7 @@ from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
 from streamkit.errors import TopologyError
 from streamkit.expressions.core.column import Column
+from streamkit.names import OFFSET, PARTITION
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Expression, Reference
 from streamkit.plan.expression_text import expression_text
@@ -36,6 +37,7 @@ from streamkit.sql.tree.query import FieldsStar, FromItem, Query, SelectColumn, 
 from streamkit.sql.tree.span import TextSpan, Written
 
 FINAL = "final"
+OF_RECORDS = (PARTITION, OFFSET)  # which records have, and no rows have as columns
 
 
 @dataclass(frozen=True)
@@ -313,7 +315,9 @@ class QueryLowering:
         made: dict[Expression, ScopeColumn] = {}
         for written in by:
             expression = names.resolved(written)
-            name = self._key_name(expression, names.result_name(written.expression), items, [*scope.names, *key])
+            own = names.result_name(written.expression)
+            is_column = not isinstance(expression, Reference) or expression.name not in OF_RECORDS
+            name = self._key_name(expression, own, items, [*scope.names, *key], is_column=is_column)
             columns.append(Column(Alias(expression, name)))
             key.append(name)
             if expression != Reference(part(name)):
@@ -340,9 +344,11 @@ class QueryLowering:
         )
         return Projection(names).chosen(columns)
 
-    def _key_name(self, expression: Expression, own: str, items: tuple[ChosenItem, ...], taken: list[str]) -> str:
-        """A column keeps its name; what is computed has the name that SELECT gives it, or its text."""
-        if isinstance(expression, Reference) and len(parts_of(expression.name)) == 1:
+    def _key_name(
+        self, expression: Expression, own: str, items: tuple[ChosenItem, ...], taken: list[str], *, is_column: bool = True
+    ) -> str:
+        """A column keeps its name; what is computed, or no column of its own, has the name that SELECT gives it, or its text."""
+        if is_column and isinstance(expression, Reference) and len(parts_of(expression.name)) == 1:
             return parts_of(expression.name)[0]
         own = own or numbered_name([*taken, *(item.name for item in items)])
         return fresh_name(next((item.name for item in items if item.expression == expression), own), taken)

@@ -13,6 +13,7 @@ from streamkit.engine.epoch.event_time import columns_for_time, event_times
 from streamkit.engine.epoch.stream_time import UNKNOWN
 from streamkit.errors import SchemaError, TopologyError
 from streamkit.expressions.analysis.arrow import evaluate_all, mask
+from streamkit.formats.absent_values import without_absent
 from streamkit.formats.codec import Codec
 from streamkit.log.consume.reader import EVER, TimeRange
 from streamkit.log.slab.frame import HEADERS_TYPE
@@ -77,6 +78,8 @@ class TopicRows:
         """Some columns of rows as the topic has them, and `_deleted`; SchemaError for a value that is not of its format."""
         found: dict[str, pa.Array] = {DELETED: rows.column(DELETED)}
         if self.decoding is not None:
+            values = without_absent(self.decoding.format, rows.column(VALUE))
+            rows = rows.set_column(rows.schema.get_field_index(VALUE), VALUE, values)
             rows = rows.filter(rows.column(VALUE).is_valid()) if self.is_stream else rows
             found = {DELETED: _or_null(rows), **self._decoded(rows, names)}
         if of_headers := [(name, typed) for name, typed in self.headers if name in names]:

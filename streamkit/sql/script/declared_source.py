@@ -51,7 +51,8 @@ class DeclaredSource:
     """
     A topic as a statement declares it; of one that `is_ksql` formats are those of ksqlDB.
 
-    `wraps_one_column`: a value of one column is an object that holds it, unless the statement says more.
+    `wraps_one_column`: a value of one column is an object that holds it, unless the statement says more. `adds_topic`: the topology creates the
+    topic unless it exists, which it does not of one that it writes.
     """
 
     statement: CreateSource
@@ -60,6 +61,7 @@ class DeclaredSource:
     registry: str | None
     is_ksql: bool = False
     wraps_one_column: bool = True
+    adds_topic: bool = True
 
     def added_to(self, topology: Topology) -> ReadTopic:
         """The stream or table of the topic, which the topology creates unless it exists."""
@@ -75,7 +77,8 @@ class DeclaredSource:
             properties.time_column(columns)
         with written_at(self.text.at(self.statement.span)):
             try:
-                self._add_topic(topology, topic, columns, key, format, properties)
+                if self.adds_topic:
+                    self._add_topic(topology, topic, columns, key, format, properties)
                 rows = self._rows(topology, topic, columns, key, format, properties, window)
             except TopologyError:
                 raise

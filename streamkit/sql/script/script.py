@@ -18,25 +18,28 @@ from streamkit.names import WINDOW_START
 from streamkit.plan.expression import Alias, Cast, Expression
 from streamkit.plan.location import written_at
 from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.lowering.grouping import BOUNDS
 from streamkit.sql.lowering.ksql_meaning import RESERVED_NAMES
 from streamkit.sql.lowering.lowering import LoweredQuery, final_table, lowered
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.scope import QuerySource
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import DeclaredSource, column_reference, column_type, format_schema
-from streamkit.sql.script.properties import OF_RESULTS, TopicProperties
+from streamkit.sql.script.properties import OF_RESULTS, OF_SOURCES, TopicProperties
 from streamkit.sql.script.settings import ScriptSettings
 from streamkit.sql.script.topic_format import KsqlFormat, TopicFormat, topic_format, window_text
 from streamkit.sql.tree.query import FromItem, Query, SourceName
-from streamkit.sql.tree.span import NOWHERE, TextSpan
+from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
 from streamkit.sql.tree.statements import (
     STREAM,
     TABLE,
+    ColumnDefinition,
     CreateAs,
     CreateSource,
     CreateType,
     Define,
     InsertQuery,
+    Property,
     Set,
     Statement,
 )
@@ -403,9 +406,26 @@ class ScriptLowering:
                 assert isinstance(rows, Table)
                 sink = rows.emit("final")
             sink.to(target.topic, partitions=properties.partitions, **target.format.sink_arguments)
+        if created_in_ksql(target) and target.format.changes_rows:
+            return self._read_back(statement, found.source, target)
         if found.is_final:
             return final_table(found, self.text, statement.span).source
         return replace(found.source, rows=rows)
+
+    def _read_back(self, statement: CreateAs, source: QuerySource, target: ScriptSource) -> QuerySource:
+        """The rows of a result as its topic has them, which are not those that went there: as other files and sessions read them."""
+        assert self._topology is not None
+        role = "primary key" if statement.kind == TABLE else "key"
+        columns = tuple(
+            ColumnDefinition(Name(name), str(type), role if name in (source.key or ()) else "")
+            for name, type in source.columns or ()
+            if name not in BOUNDS
+        )
+        said = {one.name.upper(): one for one in statement.properties if one.name.upper() in OF_SOURCES and one.name.upper() != "FORMAT"}
+        said |= {name: Property(name, value) for name, value in {**target.format.words, "KAFKA_TOPIC": target.topic}.items()}
+        read = CreateSource(statement.kind, statement.name, columns, tuple(said.values()), span=statement.span)
+        registry = self.settings.registry
+        return DeclaredSource(read, self.text, {}, registry, is_ksql=True, adds_topic=False).added_to(self._topology).source
 
     def _format(self, statement: CreateAs, found: LoweredQuery, target: ScriptSource, properties: TopicProperties) -> TopicFormat:
         """The format of a result; in the ksql dialect it has that of the first source where the statement says nothing."""

@@ -48,6 +48,12 @@ class TopicFormat:
         return {**self.arguments, "timestamp": self.times[0], "timestamp_format": self.times[1]}
 
     @property
+    def changes_rows(self) -> bool:
+        """Whether rows may come back from their topic as others: nulls as texts, defaults or deletions, or under another time."""
+        is_unwrapped = (self.settings or {}).get("unwrapped") == "true"
+        return self.times is not None or is_unwrapped or self.value in ("kafka", "delimited", "protobuf")
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of verbs that read and write such topics."""
         if self.value is None:

@@ -116,7 +116,8 @@ def _run(app: Topology, log: Log | None, records: list[Record]) -> list[Record]:
         for record in records:
             if record.topic in inputs:
                 driver.pipe(record.topic, _row(driver, record), timestamp=record.time)
-        outputs = sorted({one.topic for one in driver.program.outputs} - inputs)
+        given = {record.topic for record in records if record.topic in inputs}
+        outputs = sorted({one.topic for one in driver.program.outputs} - given)
         return [_record(topic, row) for topic in outputs for row in driver.read(topic)]
 
 
