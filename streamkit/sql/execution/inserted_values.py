@@ -126,7 +126,8 @@ class InsertedValues:
         except TopologyError:
             return  # what is wrong is told where the value is made
         is_narrower = is_number(given) and is_number(type) and NUMBERS.index(kind_of(given)) > NUMBERS.index(kind_of(type))
-        if is_narrower or (given == "string" and is_number(type)):
+        becomes_text = type == "string" and given not in ("string", "void")
+        if is_narrower or becomes_text or (given == "string" and is_number(type)):
             raise self.state.error(
                 f"{name} is {ksql_type(type)}, and the value {ksql_type(given)}; expected one that widens to it, or a CAST",
                 written.span,

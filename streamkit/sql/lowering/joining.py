@@ -179,6 +179,11 @@ class Joining:
                 "a FULL JOIN of a stream and a table cannot be: a row of the table gives no row by itself", "INNER or LEFT"
             )
         if not left.is_stream and right.is_stream:
+            if self.meaning.names_results:
+                raise self._refused(
+                    f"a {left.words} stands before the stream that it is joined with",
+                    "the stream in FROM, and the table behind JOIN",
+                )
             if kind == INNER:
                 return (right, left), kind
             raise self._refused(

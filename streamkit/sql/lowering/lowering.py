@@ -123,6 +123,8 @@ class QueryLowering:
                     f"{clause} belongs to a query that is run once, as in `streamkit sql`; expected no {clause} in one that goes on as records come",
                     query.order_by[0].written.span if clause == "ORDER BY" else query.as_of.span if query.as_of else span,
                 )
+        if self.meaning.names_results and query.window is not None:
+            self._check_bounds()
         if query.window is not None and query.group_by is None:
             raise self._error("WINDOW divides groups, and there is no GROUP BY; expected both", query.window.span)
         if query.emit == FINAL and query.window is None:
@@ -134,6 +136,16 @@ class QueryLowering:
                 "GROUP BY makes the key of the result; expected it without PARTITION BY",
                 query.partition_by[0].span if query.partition_by else span,
             )
+
+    def _check_bounds(self) -> None:
+        """TopologyError for the bounds of windows that the query makes outside of SELECT, where ksqlDB does not have them."""
+        for written in (self.query.where, self.query.having, *(self.query.group_by or ())):
+            for found in () if written is None else references(written.expression):
+                if self.meaning.bound(parts_of(found.name)[-1]) is not None:
+                    raise TopologyError(
+                        f"{found.name} is there once windows are made, and is expected in SELECT alone",
+                        self.text.at_part(found, written.span),
+                    )
 
     def _from(self) -> Scope:
         source = self.query.source
@@ -303,6 +315,11 @@ class QueryLowering:
         if not isinstance(scope.rows, Stream):
             raise self._error(
                 "PARTITION BY gives a stream another key, and this is a table; expected GROUP BY, or a join by a foreign key",
+                span,
+            )
+        if self.meaning.names_results and set(BOUNDS) & set(scope.key or ()):
+            raise self._error(
+                "PARTITION BY would leave out the windows in the keys of this stream; expected it over a stream without windows",
                 span,
             )
         return self._keyed(names, scope.rows, by, span)

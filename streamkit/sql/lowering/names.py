@@ -155,7 +155,7 @@ class QueryNames:
             if (source is None and one.is_shown) or (source is not None and one.source == source)
         ]
         name = parts[0] if source is None else parts[1]
-        if _named(own, name):
+        if _named(own, name, keeps_case=True):
             return None
         if name == ROWKEY and source is None and self.scope.made_up_key and self.scope.key:
             return Reference(part(self.scope.key[0]))
@@ -184,16 +184,18 @@ class QueryNames:
         source = self._source(parts[0]) if len(parts) > 1 else None
         if source is not None:
             own = [column for column in self.scope.columns or () if column.source == source]
-            if found := _named(own, parts[1]):
+            if found := _named(own, parts[1], keeps_case=self.meaning.names_results):
                 return found[0], parts[2:]
             if len(self.scope.sources) == 1 and (record := self._record_column(parts[1])):
                 return record, parts[2:]
         if record := self._record_column(parts[0]):
             return record, parts[1:]
         self._check_known(parts, reference, around)
-        found = _named(self.scope.shown, parts[0])
-        if len({column.column for column in found}) > 1:
-            found = [self._joined(found) or self._raise_ambiguous(found, reference, around)]
+        found = _named(self.scope.shown, parts[0], keeps_case=self.meaning.names_results)
+        are_apart = self.meaning.names_results and len({column.source for column in found}) > 1
+        if are_apart or len({column.column for column in found}) > 1:
+            joined = None if self.meaning.names_results else self._joined(found)
+            found = [joined or self._raise_ambiguous(found, reference, around)]
         return (found[0], parts[1:]) if found else None
 
     def _check_known(self, parts: Sequence[str], reference: Reference, around: TextSpan) -> None:
@@ -285,8 +287,13 @@ def listing(name: str, names: Iterable[str]) -> str:
     return f"the columns are {', '.join(there)}" + (f"; did you mean {nearest!r}?" if nearest else "")
 
 
-def _named(columns: Iterable[ScopeColumn], name: str) -> list[ScopeColumn]:
-    """The columns of that name, or else those whose names differ in their case alone."""
+def _named(columns: Iterable[ScopeColumn], name: str, *, keeps_case: bool) -> list[ScopeColumn]:
+    """
+    The columns of that name, or else those whose names differ in their case alone.
+
+    Where quotes keep the case of a name, that is for names in capitals, which are written without quotes.
+    """
     every = list(columns)
     exact = [column for column in every if column.name == name]
-    return exact or [column for column in every if column.name.lower() == name.lower()]
+    is_exact = keeps_case and name != name.upper()
+    return exact or [column for column in every if not is_exact and column.name.lower() == name.lower()]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from streamkit.data_type import has_map
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import Table
 from streamkit.dsl.topology import Topology
@@ -21,6 +22,7 @@ from streamkit.plan.window_kinds.hopping import TimeWindow
 from streamkit.plan.window_kinds.session import SessionWindow
 from streamkit.plan.windows import WindowKind
 from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.lowering.ksql_meaning import RESERVED_NAMES
 from streamkit.sql.lowering.meaning import DAY_MS
 from streamkit.sql.lowering.scope import ROW_TIMES, QuerySource
 from streamkit.sql.lowering.script_text import ScriptText
@@ -73,6 +75,8 @@ class DeclaredSource:
         topic = properties.topic or self.statement.name.text
         window = self._window(properties)
         format = self._format(properties, columns, key, window)
+        if not self.adds_topic and format.schema is None:  # what reads a topic that is written says of what schema its values are
+            format = replace(format, schema=format_schema(format, columns, key))
         if format.times is None:
             properties.time_column(columns)
         with written_at(self.text.at(self.statement.span)):
@@ -130,12 +134,30 @@ class DeclaredSource:
                 column.span,
             )
         typed = [(column.name.text, column_type(column.type, self.types, self.text, column.span)) for column in stored]
+        if self.is_ksql:
+            self._check_ksql(dict(typed))
         keys = [pair for pair, column in zip(typed, stored, strict=True) if column.role in KEY_ROLES]
         values = [pair for pair in typed if pair not in keys]
         bounds = _BOUNDS if properties.words("WINDOW_TYPE") is not None else ()
         self._check_names([name for name, _ in (*typed, *bounds)])
         ordered = (*keys, *bounds, *values) if bounds else typed
         return Schema(tuple(SchemaColumn(name, without_times(type)) for name, type in ordered))
+
+    def _check_ksql(self, types: Mapping[str, str]) -> None:
+        """TopologyError for columns that ksqlDB refuses: those with its own names, maps in keys, headers twice."""
+        headers: set[str | None] = set()
+        for column in self.statement.columns:
+            name = column.name.text
+            if name in RESERVED_NAMES:
+                raise self.text.error(
+                    f"{name} is a name of ksqlDB's own, and no column is called so; expected another name", column.span
+                )
+            if column.role in KEY_ROLES and has_map(types[name]):
+                raise self.text.error(f"{name} is a key, and its type has a map; expected a key without maps", column.span)
+            if column.role == HEADERS_ROLE:
+                if column.header in headers:
+                    raise self.text.error(f"{name} has headers that another column has; expected each once", column.span)
+                headers.add(column.header)
 
     def _check_names(self, names: list[str]) -> None:
         seen: set[str] = set()

@@ -76,6 +76,7 @@ class ScriptSource:
     topic: str = ""
     format: TopicFormat = field(default_factory=TopicFormat)
     source: QuerySource | None = None
+    is_read_only: bool = False
     created_as: WrittenQuery | None = None
     inserts: list[WrittenQuery] = field(default_factory=list)
     has_failed: bool = False
@@ -212,7 +213,9 @@ class ScriptLowering:
         assert self._topology is not None
         if not self._is_new(statement):
             return
-        found = self._sources[statement.name.text] = ScriptSource(statement.kind, has_failed=True)
+        found = self._sources[statement.name.text] = ScriptSource(
+            statement.kind, is_read_only=statement.is_read_only, has_failed=True
+        )
         is_ksql = self.settings.meaning.names_results
         statement = self.settings.formats.said_by(statement) if is_ksql else statement
         read = DeclaredSource(
@@ -421,7 +424,11 @@ class ScriptLowering:
             for name, type in source.columns or ()
             if name not in BOUNDS
         )
-        said = {one.name.upper(): one for one in statement.properties if one.name.upper() in OF_SOURCES and one.name.upper() != "FORMAT"}
+        said = {
+            one.name.upper(): one
+            for one in statement.properties
+            if one.name.upper() in OF_SOURCES and one.name.upper() != "FORMAT"
+        }
         said |= {name: Property(name, value) for name, value in {**target.format.words, "KAFKA_TOPIC": target.topic}.items()}
         read = CreateSource(statement.kind, statement.name, columns, tuple(said.values()), span=statement.span)
         registry = self.settings.registry
@@ -481,6 +488,10 @@ class ScriptLowering:
         if target.has_failed:
             raise SkippedStatementError
         name = statement.name.text
+        if target.is_read_only:
+            raise self.text.error(
+                f"{name} is a SOURCE {target.kind.upper()}, which nothing writes; expected another stream", statement.span
+            )
         if target.kind == TABLE:
             raise self.text.error(
                 f"{name} is a table, and its rows come of its topic alone; expected INSERT INTO a stream", statement.span

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamkit.data_type import entry_of, inner_types
 from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import ksql_type, without_times
 from streamkit.formats.codec import schema_made_of
@@ -107,6 +108,10 @@ class KsqlFormat:
         """The format; TopologyError for one that cannot hold the columns."""
         value = self.properties.ksql_format("VALUE_FORMAT") or self.inherited.get("VALUE_FORMAT", NATIVE)
         key = self.properties.ksql_format("KEY_FORMAT") or self.inherited.get("KEY_FORMAT", KAFKA)
+        if self.properties.ksql_format("KEY_FORMAT") == NONE and self._keys:
+            raise self.properties.error(
+                "KEY_FORMAT", f"NONE holds no key, and there is one: {self._keys[0][0]}; expected another format"
+            )
         key = KAFKA if key == NONE and self._keys else key
         words = {"VALUE_FORMAT": value, "KEY_FORMAT": key if self._keys or self.properties.says_key_format else NONE}
         if value == NATIVE:
@@ -178,7 +183,8 @@ class KsqlFormat:
         settings: dict[str, str] = {}
         delimiters: dict[str, str] = {}
         for name, format, setting in (("VALUE_DELIMITER", value, "delimiter"), ("KEY_DELIMITER", key, "key.delimiter")):
-            given = self.properties.words(name) or (self.inherited.get(name) if format == DELIMITED else None)
+            given = self.properties.words(name)
+            given = given if given is not None else (self.inherited.get(name) if format == DELIMITED else None)
             if given is not None:
                 if format != DELIMITED:
                     raise self.properties.error(
@@ -211,6 +217,8 @@ class KsqlFormat:
         for column, type in columns:
             if format == KAFKA and type not in KAFKA_TYPES:
                 raise self.properties.error(name, f"KAFKA holds INT, BIGINT, DOUBLE, STRING and BYTES; {column} is {type}")
+            if format in (JSON, "JSON_SR") and (kinds := [one for one in _map_keys(type) if one != "string"]):
+                raise self.properties.error(name, f"{format} holds maps with STRING keys; those of {column} are {kinds[0]}")
             if format == DELIMITED and ("<" in type):
                 raise self.properties.error(name, f"DELIMITED holds no nested values; {column} is {type}")
 
@@ -232,3 +240,9 @@ def window_text(window: WindowKind | None) -> str | None:
         return "session"
     assert isinstance(window, TimeWindow), "windows of keys have a length, or are sessions"
     return str(window.size_ms)
+
+
+def _map_keys(type: str) -> list[str]:
+    """The types of the keys of all maps in a type."""
+    entry = entry_of(type)
+    return [*([] if entry is None else [entry[0]]), *(key for inner in inner_types(type) for key in _map_keys(inner))]
