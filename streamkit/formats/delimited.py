@@ -18,12 +18,14 @@ from streamkit.formats.csv import check_csv_schema
 from streamkit.formats.decoded import Decoded
 from streamkit.formats.format import DELIMITER, Format
 from streamkit.formats.ksql_values import (
+    MOMENTS,
     UnreadableValueError,
     array_of,
     bytes_of_text,
     decimal_text,
     double_text,
     fitting_decimal,
+    is_moment,
     plain_values,
     rows_of_values,
 )
@@ -67,7 +69,8 @@ def value_of(cell: str, type: str) -> Any:
     if type in COUNTS:
         found = int(cell) if cell.strip() == cell and "_" not in cell else _refuse(cell, type)
         bits = _RANGES.get(type, 63)
-        return found if -(1 << bits) <= found < (1 << bits) else _refuse(cell, type)
+        is_known = type not in MOMENTS or is_moment(found)
+        return found if is_known and -(1 << bits) <= found < (1 << bits) else _refuse(cell, type)
     if type in ("double", "float"):
         return float(cell)
     if type == "boolean":

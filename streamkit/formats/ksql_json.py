@@ -21,11 +21,13 @@ from streamkit.formats.json_documents import JsonNumber, read_document
 from streamkit.formats.ksql_values import (
     BIGINT_BITS,
     INT_BITS,
+    MOMENTS,
     UnreadableValueError,
     bytes_of_text,
     decimal_text,
     double_text,
     fitting_decimal,
+    is_moment,
     plain_values,
     rows_of_values,
     wrapped_integer,
@@ -109,9 +111,10 @@ def _number(value: Any, type: str) -> Any:
             return fitting_decimal(decimal.Decimal(value), type)
         if type in ("double", "float"):
             return float(value)
-        if isinstance(value, JsonNumber):
-            return wrapped_integer(int(decimal.Decimal(value)), _BITS.get(type, BIGINT_BITS))
-        found = int(value)
+        is_number = isinstance(value, JsonNumber)
+        found = wrapped_integer(int(decimal.Decimal(value)), _BITS.get(type, BIGINT_BITS)) if is_number else int(value)
+        if type in MOMENTS and not is_moment(found):
+            return _refuse(value, type)
     except (ValueError, ArithmeticError):
         return _refuse(value, type)
     return found if wrapped_integer(found, _BITS.get(type, BIGINT_BITS)) == found else _refuse(value, type)

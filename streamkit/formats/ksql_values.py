@@ -19,6 +19,8 @@ EPOCH_DAY = dt.date(1970, 1, 1)
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 INT_BITS, BIGINT_BITS = 32, 64
 EXACT = decimal.Context(prec=80)
+MOMENTS = ("timestamp", "timestamp_ntz")  # the types of values that are milliseconds here, and microseconds in Arrow
+MOMENT_MS_MAX = ((1 << 63) - 1) // 1000
 
 
 class UnreadableValueError(ValueError):
@@ -99,6 +101,11 @@ def _written(value: Any, type: str) -> Any:
 
 def _key_text(key: Any) -> str:
     return str(key).lower() if isinstance(key, bool) else "null" if key is None else str(key)
+
+
+def is_moment(milliseconds: int) -> bool:
+    """Whether a time in milliseconds is one in microseconds, too."""
+    return -MOMENT_MS_MAX <= milliseconds <= MOMENT_MS_MAX
 
 
 def wrapped_integer(value: int, bits: int) -> int:

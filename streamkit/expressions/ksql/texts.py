@@ -221,7 +221,7 @@ def _entries(value: str, between: str, inside: str) -> dict[str, str] | None:
     if not between or not inside:
         return None
     pairs = [part.split(inside) for part in value.split(between)]
-    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+    return {pair[0]: pair[1] for pair in pairs if len(pair) >= 2}  # of an entry the first two parts count
 
 
 @formula("regexp_replace", "string, string, string -> string")

@@ -27,7 +27,7 @@ from streamkit.plan.windows import WindowKind
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.lowering.ksql_meaning import KSQL
-from streamkit.sql.lowering.scope import QuerySource
+from streamkit.sql.lowering.scope import ROW_TIMES, QuerySource
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.relation import PullRelation
 from streamkit.sql.pull.source import RECORD_TYPES, StoreRows, TopicRows
@@ -73,7 +73,12 @@ class SourceReading:
         """The rows of a stream or table for a query that is run once: those of a store, if one has them."""
         source, schema, key = self._columns_read(stored)
         kept = self._store(stored, schema, key)
-        return PullRelation(source.rows, kept or self._topic_rows(stored, source, schema, key))
+
+        def timed() -> TopicRows:
+            return self._topic_rows(stored, source, schema, key).with_row_times(ROW_TIMES)
+
+        is_timed = stored.kind == TABLE and is_ksql(stored)
+        return PullRelation(source.rows, kept or self._topic_rows(stored, source, schema, key), timed if is_timed else None)
 
     def topic_rows(self, stored: StoredSource) -> TopicRows:
         """The rows of a stream or table as its topic has them."""

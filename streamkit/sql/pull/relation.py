@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
@@ -15,10 +15,11 @@ from streamkit.sql.pull.source import ReadRows
 
 @dataclass(frozen=True)
 class PullRelation:
-    """A stream or table: a handle of it, and where its rows come from."""
+    """A stream or table: a handle of it, and where its rows come from; `timed` are those of a table with the times of its rows, too."""
 
     rows: AnyRows
     source: ReadRows
+    timed: Callable[[], ReadRows] | None = None
 
 
 class PullRelations(Protocol):

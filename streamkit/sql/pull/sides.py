@@ -13,17 +13,17 @@ from streamkit.names import TIMESTAMP
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Call, Expression, Literal, Reference, TypedExpression
 from streamkit.plan.expression_text import OF_KSQL
-from streamkit.sql.lowering.expression_parts import calls, conjuncts, is_aggregate
+from streamkit.sql.lowering.expression_parts import calls, conjuncts, is_aggregate, references
 from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.names import QueryNames
-from streamkit.sql.lowering.scope import Scope, ScopeColumn, fresh_name
+from streamkit.sql.lowering.scope import ROW_TIMES, Scope, ScopeColumn, fresh_name
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.input import PullInput
 from streamkit.sql.pull.plan import PlannedJoin, PlannedSide, PullPlan, TypedColumns
 from streamkit.sql.pull.relation import PullRelation, PullRelations, rows_of_query
 from streamkit.sql.pull.source import RECORD_COLUMNS, RECORD_TYPES
-from streamkit.sql.tree.query import FromItem, JoinClause, Query, SourceName, Subquery
+from streamkit.sql.tree.query import FieldsStar, FromItem, JoinClause, Query, SelectColumn, SourceName, Subquery
 
 PlanOf = Callable[[Query], PullPlan]
 
@@ -238,11 +238,23 @@ class _SidesReading:
         if relation is None:
             raise TopologyError(_no_relation(item.name.text, self.relations.names()), self.text.at(item.name.span))
         columns = [ScopeColumn(alias, one.name, one.name, one.type) for one in relation.source.schema]
+        if self.meaning.names_results and relation.timed is not None and self._names_times(alias):
+            relation = replace(relation, source=relation.timed())
+            columns.append(ScopeColumn(alias, ROW_TIMES, ROW_TIMES, "bigint", is_shown=False))
         if isinstance(relation.rows, Stream):
             own = {one.name.lower() for one in columns}
             others = [name for name in RECORD_COLUMNS if name not in own]
             columns += [ScopeColumn(alias, name, name, RECORD_TYPES[name], is_shown=False) for name in others]
         return _Side(alias, relation, tuple(columns), {one.column: one.column for one in columns})
+
+    def _names_times(self, alias: str) -> bool:
+        """Whether the query names ROWTIME, of this source or of none."""
+        query = self.query
+        written = [item.written for item in query.items if isinstance(item, SelectColumn | FieldsStar)]
+        written += [*(query.group_by or ()), *(one.written for one in query.order_by), *(join.on for join in query.joins)]
+        written += [one for one in (query.where, query.having) if one is not None]
+        named = (parts_of(one.name) for each in written for one in references(each.expression))
+        return any(parts[-1] == ROW_TIMES and (len(parts) == 1 or parts[0] == alias) for parts in named)
 
     def _check_alias(self, item: FromItem, alias: str) -> None:
         if not self.query.joins:

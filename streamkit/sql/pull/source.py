@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -40,7 +40,7 @@ class TopicRows:
     A topic, as the stream of its records or as the table of the newest row of each key; `decoding` reads the bytes of an opaque one.
 
     `timed` is the topic as an application reads it, if a column says the event times of its records. `headers` are columns that are computed of
-    those of a record.
+    those of a record. `row_times` is a column of the schema with the times of a table's rows in milliseconds, if they are wanted.
     """
 
     topic: str
@@ -51,6 +51,11 @@ class TopicRows:
     keys: Decoding | None = None
     timed: Input | None = None
     headers: tuple[tuple[str, TypedExpression], ...] = ()
+    row_times: str | None = None
+
+    def with_row_times(self, name: str) -> TopicRows:
+        """The table with the times of its rows as a column."""
+        return replace(self, schema=Schema((*self.schema, SchemaColumn(name, "bigint"))), row_times=name)
 
     @cached_property
     def read_schema(self) -> Schema:
@@ -61,9 +66,9 @@ class TopicRows:
     def stored(self, columns: tuple[str, ...]) -> list[str]:
         """The columns of the topic to read for some of these."""
         of_headers = dict(self.headers)
-        plain = [name for name in columns if name in self.schema and name not in of_headers]
+        plain = [name for name in columns if name in self.schema and name not in (*of_headers, self.row_times)]
         own = [KEY, VALUE] if self.decoding is not None else plain
-        if self.timed is not None and TIMESTAMP in columns:
+        if self.timed is not None and {TIMESTAMP, self.row_times} & set(columns):
             own += [name for name in columns_for_time(self.timed) if name not in (*own, DELETED)]
         return [*own, HEADERS] if {HEADERS, *of_headers} & set(columns) else own
 
@@ -84,6 +89,8 @@ class TopicRows:
             found = {DELETED: _or_null(rows), **self._decoded(rows, names)}
         if of_headers := [(name, typed) for name, typed in self.headers if name in names]:
             found |= evaluate_all(of_headers, pa.RecordBatch.from_arrays([_record_column(rows, HEADERS)], [HEADERS]))
+        if self.row_times in names:
+            found[str(self.row_times)] = self._record_column(rows, TIMESTAMP).cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
         for name in names:
             if name not in found:
                 found[name] = self._record_column(rows, name) if name in RECORD_TYPES else self._typed(rows, name)

@@ -90,6 +90,28 @@ def test_windows_of_a_query_that_is_run_once(session: sk.SqlSession) -> None:
     assert found.to_pylist() == [{"K": "b", "E": 3000}]
 
 
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("SELECT *, ROWTIME FROM C WHERE K = 'a'", [{"K": "a", "N": 2, "ROWTIME": 1600}]),
+        ("SELECT K FROM C WHERE ROWTIME > 2000", [{"K": "b"}]),
+        ("SELECT K FROM C WHERE C.ROWTIME BETWEEN '1970-01-01T00:00:01' AND '1970-01-01T00:00:02'", [{"K": "a"}]),
+        ("SELECT ROWTIME AS R, WINDOWSTART FROM W WHERE K = 'b'", [{"R": 2500, "WINDOWSTART": 2000}]),
+        ("SELECT ID, ROWTIME FROM T WHERE ID = 1", [{"ID": 1, "ROWTIME": 77}]),
+        (
+            "SELECT C.K, C.ROWTIME AS R, W.ROWTIME AS Q FROM C JOIN W ON C.K = W.K WHERE C.K = 'b'",
+            [{"C_K": "b", "R": 2500, "Q": 2500}],
+        ),
+        ("SELECT MAX(ROWTIME) AS R FROM C", [{"R": 2500}]),
+    ],
+)
+def test_the_times_of_rows_of_tables(session: sk.SqlSession, query: str, rows: list[dict[str, object]]) -> None:
+    """ROWTIME of a table is the time of the record that made the row what it is, and * does not give it."""
+    session.execute("INSERT INTO T (ROWTIME, ID, V) VALUES (77, 1, 11);")
+    assert session.query(query).to_pylist() == rows
+    assert session.query("SELECT * FROM C WHERE K = 'a'").to_pylist() == [{"K": "a", "N": 2}]
+
+
 def test_results_of_a_query_that_is_run_once(session: sk.SqlSession) -> None:
     """Results have ksqlDB's names, comparisons with null are false, and what fails is null."""
     found = session.query("SELECT K, V + 1, 10 / (V - 1), A[1]->X, ROWTIME FROM S WHERE NOT (V = 2)").to_pylist()
