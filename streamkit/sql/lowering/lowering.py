@@ -139,8 +139,9 @@ class QueryLowering:
 
     def _check_bounds(self) -> None:
         """TopologyError for the bounds of windows that the query makes outside of SELECT, where ksqlDB does not have them."""
-        for written in (self.query.where, self.query.having, *(self.query.group_by or ())):
-            for found in () if written is None else references(written.expression):
+        conditions = [one for one in (self.query.where, self.query.having) if one is not None]
+        for written in (*conditions, *(self.query.group_by or ())):
+            for found in references(written.expression):
                 if self.meaning.bound(parts_of(found.name)[-1]) is not None:
                     raise TopologyError(
                         f"{found.name} is there once windows are made, and is expected in SELECT alone",
