@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import math
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
@@ -97,7 +98,7 @@ def init(
         facts |= {setting.replace(".", "_"): value for setting, value in config.items()}
         show_json({**facts, "doubts": list(found.doubts), "schema": columns, "files": [str(target) for target in files]})
     else:
-        _show(name, found, files, config)
+        _show(name, found, files, config, log)
 
 
 def _load(log: Log, name: str, found: Guess) -> dict[str, int]:
@@ -123,7 +124,7 @@ def _config(found: Guess, now_ms: int) -> dict[str, int]:
     return config
 
 
-def _show(name: str, found: Guess, files: dict[Path, str], config: dict[str, int]) -> None:
+def _show(name: str, found: Guess, files: dict[Path, str], config: dict[str, int], log: str | None) -> None:
     of_key = f"key {', '.join(found.key)}" if found.key else "no key"
     of_time = f"event time {found.timestamp}" if found.timestamp else "event time of arrival"
     module, test = files
@@ -141,7 +142,8 @@ def _show(name: str, found: Guess, files: dict[Path, str], config: dict[str, int
         typer.echo(
             f"  {TIMESTAMP_AFTER_MAX_MS}={_ANY_TIME_MS}: it accepts rows with any future time, because some here are further in the future than {ahead}"
         )
-    typer.echo(f"{module}  run it:  streamkit run {module} --local --drain")
+    place = "" if log is None else f" --log {shlex.quote(log)}"
+    typer.echo(f"{module}  run it:  streamkit run {module} --local --drain{place}")
     typer.echo(f"{test}  test it: python {test}, or pytest {test}")
 
 

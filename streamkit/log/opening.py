@@ -84,7 +84,7 @@ def existing_location(path_or_url: str | os.PathLike[str] | None = None) -> str:
         )
     raise ConfigError(
         f"there is no log at {log_directory(location)}; name one with log=, --log or STREAMKIT_LOG, or create a topic first: log.create_topic(), "
-        "streamkit topics create"
+        "streamkit topics create, or CREATE STREAM in streamkit sql"
     )
 
 

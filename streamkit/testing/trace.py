@@ -50,7 +50,10 @@ class Trace:
 
     def text(self) -> str:
         """What each epoch did, in words."""
-        return "\n\n".join(f"-- {number} of {len(self)}\n{lines}" for number, lines in enumerate(self.lines, 1))
+        found = [f"-- {number} of {len(self)}\n{lines}" for number, lines in enumerate(self.lines, 1)]
+        return "\n\n".join(
+            [*found, *(["-- there are more records; max_records= says how many epochs are traced"] if self.is_cut else [])]
+        )
 
     def to_json(self) -> str:
         """The epochs as JSON text."""

@@ -9,6 +9,7 @@ import importlib
 import json
 import random
 import re
+import shlex
 import subprocess
 import sys
 
@@ -73,10 +74,10 @@ def runs(streamkit, tmp_path, monkeypatch):
     return call
 
 
-def runs_as_told(tmp_path, name):
-    """Run the topology as its line says, and its test; returns the rows of its output."""
-    module, test = tmp_path / f"{name}_counts.py", str(tmp_path / f"test_{name}_counts.py")
-    run = ("run", str(module), "--local", "--drain", "--log", str(tmp_path / "mine"))
+def runs_as_told(tmp_path, name, output):
+    """Run the topology as the output of `init` says, and its test; returns the rows of its output."""
+    test = str(tmp_path / f"test_{name}_counts.py")
+    run = shlex.split(re.search(r"run it: +streamkit (.*)", output)[1])
     for program in (
         Program("streamkit.cli", *run, has_errors=True),
         Program(None, test, code=AS_SCRIPT, has_errors=True),
@@ -99,7 +100,7 @@ def test_csv_becomes_a_running_topology(begin, tmp_path):
     output = begin("orders.csv", CSV)
     assert "4 records loaded, key order_id, event time created_at" in output
     assert "order_id bigint, status string, amount double, created_at timestamp, note string" in output
-    counts = runs_as_told(tmp_path, "orders")
+    counts = runs_as_told(tmp_path, "orders", output)
     assert sorted((row["status"], row["window_start"].hour, row["records"]) for row in counts) == [
         ("open", 10, 1), ("paid", 10, 1), ("paid", 11, 1), ("paid", 12, 1),
     ]  # fmt: skip
