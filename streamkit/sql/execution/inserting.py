@@ -82,6 +82,11 @@ class InsertedRows:
 
     def found(self) -> pa.Table:
         """The rows as columns of the stream or table, and their times if they have any."""
+        if self.known.windows is not None or "WINDOW_TYPE" in self.known.formats:
+            raise self.state.error(
+                f"the keys of {self.known.name} have windows, and no row has one as it is written; expected rows for what makes the windows",
+                self.statement.span,
+            )
         names = list(self._columns())
         types = {str(one["name"]): str(one["type"]) for one in self.known.columns}
         for row in self.statement.rows:

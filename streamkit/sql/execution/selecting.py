@@ -14,6 +14,7 @@ from streamkit.plan.expression_text import typed_text
 from streamkit.schema import Schema
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.stored_source import SourceReading
+from streamkit.sql.lowering.named_types import with_named_types
 from streamkit.sql.pull.execution import PullExecution, failing_at
 from streamkit.sql.pull.input import ReadPath, condition_text
 from streamkit.sql.pull.matching import Matching
@@ -79,6 +80,7 @@ def planned_query(
 ) -> PlannedQuery:
     """A query that is run once; TopologyError at the place of what is wrong."""
     script = state.settings.script
+    query = with_named_types(query, state.types, state.text)
     plan = planned(query, SessionRelations(state.reading), state.text, script.meaning, script.time_zone)
     moment = moment_of(query, state.text, script.time_zone)
     return PlannedQuery(plan, as_of_ms if moment is None else moment, reader, matching, state.text.at(query.span))

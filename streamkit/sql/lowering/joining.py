@@ -109,9 +109,20 @@ class Joining:
         return (JoinSide(left, tuple(one for one, _ in pairs)), JoinSide(right, tuple(other for _, other in pairs)))
 
     def _windows_of(self, left: Scope, right: Scope) -> list[tuple[Expression, Expression]]:
-        """The bounds of windows in the keys of two streams, which ksqlDB compares beside what the condition says."""
-        have_windows = all(isinstance(one.rows, Stream) and set(_BOUNDS) <= set(one.key or ()) for one in (left, right))
-        return [(Reference(name), Reference(name)) for name in _BOUNDS] if self.meaning.names_results and have_windows else []
+        """The bounds of windows in the keys of both sides, which ksqlDB compares beside what the condition says; TopologyError if one has none."""
+        if not self.meaning.names_results:
+            return []
+        windowed = [set(_BOUNDS) <= set(one.key or ()) for one in (left, right)]
+        if all(windowed):
+            return [(Reference(name), Reference(name)) for name in _BOUNDS]
+        if any(windowed):
+            one, other = (left, right) if windowed[0] else (right, left)
+            raise self.text.error(
+                f"the keys of {' and '.join(one.sources)} have windows, and those of {' and '.join(other.sources)} have none, so no two are "
+                "equal; expected both with windows, or both without",
+                self.clause.span,
+            )
+        return []
 
     def _pair(self, condition: Expression, left: Scope, right: Scope) -> tuple[Expression, Expression]:
         span = self._span(condition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,6 +37,7 @@ HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 KSQL_HEADERS_TYPE = "array<struct<KEY:string,VALUE:binary>>"
 KEY_ROLES = ("key", "primary key")
 HEADERS_ROLE = "headers"
+SOURCE_NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a stream or table in the ksql dialect
 _BOUNDS = ((WINDOW_START, "timestamp"), (WINDOW_END, "timestamp"))
 
 
@@ -145,6 +147,16 @@ class DeclaredSource:
 
     def _check_ksql(self, types: Mapping[str, str]) -> None:
         """TopologyError for columns that ksqlDB refuses: those with its own names, maps in keys, headers twice."""
+        statement, at = self.statement, self.statement.span
+        if statement.is_read_only and statement.or_replace:
+            raise self.text.error(f"a SOURCE {statement.kind.upper()} is not replaced; expected DROP before CREATE", at)
+        if not SOURCE_NAME.fullmatch(statement.name.text):
+            raise self.text.error(
+                f"{statement.name.text!r} is no name of a {statement.kind}; expected letters, digits, _ and -", at
+            )
+        given = {one.name.upper() for one in statement.properties}
+        if "WINDOW_TYPE" in given and not any(column.role in KEY_ROLES for column in statement.columns):
+            raise self.text.error(f"{statement.name.text} has windows in its key, and no key; expected KEY behind a column", at)
         headers: set[str | None] = set()
         for column in self.statement.columns:
             name = column.name.text

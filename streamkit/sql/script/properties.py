@@ -17,10 +17,12 @@ from streamkit.sql.tree.statements import Property
 
 OF_TOPICS = (
     "KAFKA_TOPIC", "PARTITIONS", "REPLICAS", "RETENTION_MS", "CLEANUP_POLICY", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "KEY_DELIMITER",
-    "VALUE_DELIMITER", "WRAP_SINGLE_VALUE", "VALUE_SCHEMA", "KEY_PROTOBUF_NULLABLE_REPRESENTATION", "VALUE_PROTOBUF_NULLABLE_REPRESENTATION",
+    "VALUE_DELIMITER", "WRAP_SINGLE_VALUE", "VALUE_SCHEMA", "KEY_SCHEMA_FULL_NAME", "VALUE_SCHEMA_FULL_NAME", "VALUE_AVRO_SCHEMA_FULL_NAME",
+    "SOURCED_BY_CONNECTOR", "KEY_PROTOBUF_NULLABLE_REPRESENTATION", "VALUE_PROTOBUF_NULLABLE_REPRESENTATION",
 )  # fmt: skip
 OF_SOURCES = (*OF_TOPICS, "TIMESTAMP", "TIMESTAMP_FORMAT", "WINDOW_TYPE", "WINDOW_SIZE")
 OF_RESULTS = (*OF_TOPICS, "TIMESTAMP", "TIMESTAMP_FORMAT")
+QUOTES = ("`", '"')  # around names
 NATIVE = "NATIVE"  # columns, as StreamKit keeps them
 FORMATS = {  # as a statement names them, and as `formats` does
     NATIVE: None, "JSON": "json", "JSON_SR": "json", "AVRO": "avro", "PROTOBUF": "protobuf", "PROTOBUF_NOSR": "protobuf",
@@ -51,7 +53,7 @@ class TopicProperties:
 
         TopologyError for a column that there is not, or that is no time.
         """
-        name = self.words("TIMESTAMP")
+        name = self.timestamp
         if name is None or "." in name:
             return name
         found = next((one for one in columns.names if one == name), None)
@@ -81,6 +83,14 @@ class TopicProperties:
             values[name] = one.value
         return cls(values, {one.name.upper(): one.span for one in given}, text, statement)
 
+    @property
+    def timestamp(self) -> str | None:
+        """The column that TIMESTAMP names, which quotes may stand around."""
+        name = self.words("TIMESTAMP")
+        if name is None or len(name) < 3 or name[0] != name[-1] or name[0] not in QUOTES:
+            return name
+        return name[1:-1].replace(name[0] * 2, name[0])
+
     def error(self, name: str, message: str) -> TopologyError:
         """The error that a property is wrong."""
         return self.text.error(message, self.spans.get(name) or self.statement)
@@ -106,7 +116,10 @@ class TopicProperties:
     @property
     def topic(self) -> str | None:
         """The topic that the statement names."""
-        return self.words("KAFKA_TOPIC")
+        found = self.words("KAFKA_TOPIC")
+        if found == "":
+            raise self.error("KAFKA_TOPIC", "KAFKA_TOPIC is empty; expected the name of a topic")
+        return found
 
     @property
     def partitions(self) -> int | None:
@@ -166,7 +179,9 @@ class TopicProperties:
             return not wraps and columns == 1 and format == "JSON"
         if columns != 1:
             raise self.error("WRAP_SINGLE_VALUE", f"WRAP_SINGLE_VALUE is for values of one column, and these have {columns}")
-        is_wrapped = wrap is True or str(wrap).lower() == "true"
+        if str(wrap).lower() not in ("true", "false"):
+            raise self.error("WRAP_SINGLE_VALUE", f"WRAP_SINGLE_VALUE is {wrap!r}; expected true or false")
+        is_wrapped = str(wrap).lower() == "true"
         is_free = format in ("JSON", "JSON_SR", "AVRO", "PROTOBUF", "PROTOBUF_NOSR")
         if not is_free and (is_wrapped or format != "KAFKA"):
             raise self.error("WRAP_SINGLE_VALUE", f"{format} has no object around a value; expected no WRAP_SINGLE_VALUE")

@@ -22,6 +22,7 @@ from streamkit.sql.lowering.grouping import BOUNDS
 from streamkit.sql.lowering.ksql_meaning import RESERVED_NAMES
 from streamkit.sql.lowering.lowering import LoweredQuery, final_table, lowered
 from streamkit.sql.lowering.meaning import Meaning
+from streamkit.sql.lowering.named_types import with_named_types
 from streamkit.sql.lowering.scope import QuerySource
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import DeclaredSource, column_reference, column_type, format_schema
@@ -108,7 +109,7 @@ class ScriptLowering:
     A script on its way to a topology; `faults` has the errors of all statements.
 
     It begins with `settings`. `others` gives streams and tables that the script does not declare, as sources of the topology, by their names,
-    and `other_names` are those for messages.
+    and `other_names` are those for messages; `types` are those that CREATE TYPE has made before.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class ScriptLowering:
         settings: ScriptSettings = BEGIN,
         others: OtherSources = no_others,
         other_names: Sequence[str] = (),
+        types: Mapping[str, str] | None = None,
     ) -> None:
         self.text = text
         self.settings = self._begun = settings
@@ -125,7 +127,7 @@ class ScriptLowering:
         self._other_names = other_names
         self.faults: list[SqlFault] = []
         self._name = name
-        self._types: dict[str, str] = {}
+        self._types: dict[str, str] = dict(types or {})
         self._sources: dict[str, ScriptSource] = {}
         self._queries: list[WrittenQuery] = []
         self._topology: Topology | None = None
@@ -268,7 +270,7 @@ class ScriptLowering:
 
     def _query(self, query: WrittenQuery) -> LoweredQuery:
         """The rows of a query, once those of its sources are known."""
-        asked = query.statement.query
+        asked = with_named_types(query.statement.query, self._types, self.text)
         sources: dict[str, QuerySource] = {}
         for name, span in _sources_of(asked):
             found = self._find(name)

@@ -163,7 +163,7 @@ class KsqlFormat:
     @property
     def _times(self) -> tuple[str, str | None] | None:
         """The column of the time under which records are written, and the pattern of its texts; TopologyError if it cannot say one."""
-        name, pattern = self.properties.words("TIMESTAMP"), self.properties.words("TIMESTAMP_FORMAT")
+        name, pattern = self.properties.timestamp, self.properties.words("TIMESTAMP_FORMAT")
         if name is None:
             return None
         types = dict(self.columns)
@@ -199,7 +199,7 @@ class KsqlFormat:
         if self._keys:
             settings["key.format"] = str(KSQL_FORMATS[key])
             settings["key.schema"] = Schema(tuple(SchemaColumn(name, type) for name, type in (*self._keys, *self._bounds))).ddl()
-            if key == JSON and len(self._keys) == 1:
+            if key in (JSON, "JSON_SR") and len(self._keys) == 1:
                 settings["key.unwrapped"] = "true"
             if self.window is not None:
                 settings["key.window"] = self.window
