@@ -28,6 +28,7 @@ from streamkit.repeated_keys import repeated_keys
 from streamkit.schema import Schema, SchemaColumn
 
 NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}  # texts in JSON, which has no such numbers
+HALF_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")  # may be one half of a pair without the other
 DEPTH_MAX = 500  # of brackets in brackets
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
@@ -67,6 +68,17 @@ def read_document(data: bytes) -> Any:
     return json.loads(
         data.decode(), object_pairs_hook=_object, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=refuse_constant
     )
+
+
+def with_whole_characters(value: Any) -> Any:
+    """A document in which half of a pair of UTF-16, which escapes may write, is a question mark, as Java writes it."""
+    if isinstance(value, JsonNumber):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {with_whole_characters(name): with_whole_characters(one) for name, one in value.items()}
+    return [with_whole_characters(one) for one in value] if isinstance(value, list) else value
 
 
 def may_be_deep(data: bytes) -> bool:

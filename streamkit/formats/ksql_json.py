@@ -17,7 +17,7 @@ import pyarrow as pa
 from streamkit.data_type import decimal_of, element_of, entry_of, fields_of
 from streamkit.formats.decoded import Decoded
 from streamkit.formats.format import UNWRAPPED, Format
-from streamkit.formats.json_documents import JsonNumber, read_document
+from streamkit.formats.json_documents import HALF_ESCAPE, JsonNumber, read_document, with_whole_characters
 from streamkit.formats.ksql_values import (
     BIGINT_BITS,
     INT_BITS,
@@ -45,10 +45,10 @@ def read(format: Format, text: str | None, values: pa.Array, columns: Schema, sk
     readers = [(column.name, reader_of(column.type)) for column in columns]
     if format.setting(UNWRAPPED) == "true":
         ((_, read_one),) = readers
-        return rows_of_values(values, columns, lambda data: (read_one(read_document(data)),))
+        return rows_of_values(values, columns, lambda data: (read_one(_document(data)),))
 
     def row(data: bytes) -> list[Any]:
-        found = read_document(data)
+        found = _document(data)
         if found is None:
             return [None] * len(readers)
         if not isinstance(found, dict):
@@ -57,6 +57,12 @@ def read(format: Format, text: str | None, values: pa.Array, columns: Schema, sk
         return [read_one(by_name.get(name)) for name, read_one in readers]
 
     return rows_of_values(values, columns, row)
+
+
+def _document(data: bytes) -> Any:
+    """The value that bytes are as JSON."""
+    found = read_document(data)
+    return with_whole_characters(found) if HALF_ESCAPE.search(data) else found
 
 
 def fields_by_name(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from streamkit.expressions.json.documents import write_double
 from streamkit.expressions.ksql.casts import convert
 from streamkit.expressions.ksql.function import kernel
 from streamkit.expressions.ksql.one_by_one import one_by_one
+from streamkit.formats.json_documents import with_whole_characters
 from streamkit.plan.expression import TypedExpression
 
 _NOTHING = object()  # the document of a text without one
@@ -40,9 +41,10 @@ def _document(text: str) -> Any:
     if not stripped:
         return _NOTHING
     try:
-        return _DECODER.decode(stripped)
+        found = _DECODER.decode(stripped)
     except (ValueError, RecursionError):
         raise ValueError(f"{text[:100]!r} is not JSON") from None
+    return with_whole_characters(found) if "\\u" in stripped else found
 
 
 def written(value: Any) -> str:
