@@ -67,6 +67,10 @@ def _written_source(state: ScriptState, name: str, span: TextSpan) -> tuple[Stor
         raise state.error(f"there is no stream or table {name!r}{hint}", span)
     if known.is_read_only:
         raise state.error(f"{known.name} is a SOURCE {known.kind.upper()}, which is only read", span)
+    if "WINDOW_TYPE" in known.formats:
+        raise state.error(
+            f"the keys of {known.name} have windows, and a row of VALUES has none; expected another way to write them", span
+        )
     if known.query is not None and known.kind == TABLE:
         raise state.error(f"the query {known.query} fills the table {known.name}; expected rows for what it reads", span)
     return known, check_writable(state.definitions.topic(known.topic))
@@ -125,8 +129,14 @@ class InsertedRows:
             )
 
     def _columns(self) -> dict[str, Name | None]:
-        """The columns that the rows have, by their names as the source spells them; in the order of its declaration unless they are listed."""
+        """
+        The columns that the rows have, by their names as the source spells them.
+
+        Unless they are listed, they are in the order of the declaration; in the ksql dialect the key is first.
+        """
         own = [str(one["name"]) for one in self.known.columns if one.get("role") != HEADERS_ROLE]
+        if self.state.settings.script.meaning.names_results:
+            own.sort(key=lambda name: name not in self.known.key)
         if self.statement.columns is None:
             return dict.fromkeys(own)
         found: dict[str, Name | None] = {}

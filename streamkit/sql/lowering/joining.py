@@ -321,7 +321,7 @@ class Joining:
             if column.column in joined and self._is_asked_for(column):
                 name = fresh_name(f"{column.source}_{column.name}", [*scope.names, *(one.column for one in columns)])
                 added.append(Column(Alias(Reference(column.column), name)))
-                columns[place] = replace(column, column=name)
+                columns[place] = replace(column, column=name, copied=column.column)
         if not added:
             return side
         hidden = [one for one in scope.columns or () if one.column in joined and one not in columns]
@@ -404,7 +404,7 @@ class Joining:
         given = {one.column: one.type for one in columns}
         for one in right.scope.columns or ():
             if one.column not in dropped:
-                columns.append(one)
+                columns.append(replace(one, copied=partners.get(one.copied, "")))
             elif one.is_shown and one.column in partners:
                 own = partners[one.column]
                 columns.append(replace(one, column=own, type=given.get(own)))

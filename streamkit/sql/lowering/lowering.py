@@ -28,6 +28,7 @@ from streamkit.sql.lowering.scope import (
     Scope,
     ScopeColumn,
     fresh_name,
+    key_first,
     numbered_name,
     of_source,
     with_row_times,
@@ -93,6 +94,7 @@ class QueryLowering:
             scope, items = Aggregation(self.query, names, self.query.span).aggregated(items)
             names = self._names(scope)
         projection = Projection(names)
+        items = projection.with_key_of_other_side(items)
         unnamed, repeated = projection.unnamed_key(items), projection.repeated_key(items)
         result = projection.projected(items, self.query.span)
         if isinstance(result.rows, GlobalTable):
@@ -168,11 +170,21 @@ class QueryLowering:
         match item:
             case SourceName(name, alias):
                 source, own = self._source(name.text, name.span), alias.text if alias else name.text
-                return with_row_times(source, own) if self._names_times(own) else of_source(source, own)
+                scope = with_row_times(source, own) if self._names_times(own) else of_source(source, own)
+                return self._key_first(scope, name.span) if self.meaning.names_results else scope
             case Subquery(query, alias):
                 inner = QueryLowering(query, self.sources, self.text, self.meaning).lowered()
                 return of_source(final_table(inner, self.text, query.span).source, alias.text if alias else "")
         raise TypeError(f"nothing to read from: {item!r}")
+
+    def _key_first(self, scope: Scope, span: TextSpan) -> Scope:
+        """A source whose key comes first among its columns, as ksqlDB has it, wherever the declaration has it."""
+        columns = key_first(scope.columns or (), scope.key or ())
+        if columns == (scope.columns or ()) or isinstance(scope.rows, GlobalTable):
+            return scope
+        with written_at(self.text.at(span)):
+            rows = scope.rows.select(*(Column(Reference(part(one.column))) for one in columns))
+        return replace(scope, rows=rows, columns=columns)
 
     def _names_times(self, source: str) -> bool:
         """Whether the query names ROWTIME, of this source or of none."""

@@ -13,7 +13,7 @@ from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import has_times
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part, parts_of
-from streamkit.plan.expression import Alias, Expression, Reference
+from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
 from streamkit.plan.location import TextLocation, written_at
 from streamkit.sql.lowering.exploding import ChosenItem
 from streamkit.sql.lowering.expression_parts import rewritten
@@ -21,7 +21,7 @@ from streamkit.sql.lowering.joining import MADE_UP_KEY
 from streamkit.sql.lowering.names import ROWKEY, QueryNames, field_name_of
 from streamkit.sql.lowering.scope import QuerySource, Scope, ScopeColumn, fresh_name, numbered_name
 from streamkit.sql.tree.query import FieldsStar, SelectColumn, SelectItem, Star
-from streamkit.sql.tree.span import TextSpan
+from streamkit.sql.tree.span import TextSpan, Written
 
 ALL = "*"
 _BOUNDS = (WINDOW_START, WINDOW_END)
@@ -148,11 +148,20 @@ class Projection:
         written = item.written
         self.names.text.places.put_written(written)
         if not isinstance(written.expression, Reference):
-            raise self.names.text.error(
-                "all fields can be chosen of a column, and this is an expression; expected a query in FROM that gives it a name",
-                written.span,
-            )
+            return self._fields_of_expression(written)
         return self._fields_of(Reference(f"{written.expression.name}.*"), written.expression, written.span)
+
+    def _fields_of_expression(self, written: Written) -> list[ChosenItem]:
+        """All fields of a struct that is computed."""
+        names, scope = self.names, self.names.scope
+        type = scope.type_of(names.resolved(written), names.text.at(written.span))
+        fields = None if type is None else fields_of(type)
+        if fields is None:
+            raise names.text.error(
+                f"* gives the fields of a struct, and this is {type or 'of no known type'}; expected a struct", written.span
+            )
+        each = [(name, Call("get_field", (written.expression, Literal(name)))) for name, _ in fields]
+        return [ChosenItem(names.resolved_part(field, written.span), name, written.span) for name, field in each]
 
     def _fields_of(self, star: Reference, struct: Reference, span: TextSpan) -> list[ChosenItem]:
         column = self.names.resolved_part(struct, span)
@@ -185,6 +194,22 @@ class Projection:
         chosen = {item.expression for item in items}
         key = [name for name in self.names.scope.key or () if name not in _BOUNDS]
         return tuple(name for name in key if _reference(name) not in chosen)
+
+    def with_key_of_other_side(self, items: Sequence[ChosenItem]) -> tuple[ChosenItem, ...]:
+        """
+        The items in which the key is there, where SELECT has it by the side of a LEFT or RIGHT join that may have no row.
+
+        In ksqlDB either side's column stands for the key that a join keeps.
+        """
+        scope, found = self.names.scope, list(items)
+        if not self.names.meaning.names_results or self.names.meaning.shows_bounds or scope.made_up_key:
+            return tuple(found)
+        copies = {_reference(one.column): one.copied for one in scope.columns or () if one.copied}
+        for key in self.unnamed_key(items):
+            place = next((n for n, item in enumerate(found) if copies.get(item.expression) == key), None)  # type: ignore[call-overload]
+            if place is not None:
+                found[place] = replace(found[place], expression=_reference(key))
+        return tuple(found)
 
     def repeated_key(self, items: Sequence[ChosenItem]) -> tuple[str, ...]:
         """The columns of the key that the query writes more than once, of one source."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -47,6 +47,7 @@ class ScopeColumn:
     A column as a query speaks of it, by a source and a name there; `column` is its name in the rows.
 
     One that is not shown was made for a join: `*` does not give it, and only a name with its source finds it, if it has one.
+    `copied` is the column of a join of which it is one side's, null where that side has no row.
     """
 
     source: str
@@ -54,6 +55,7 @@ class ScopeColumn:
     column: str
     type: str | None = None
     is_shown: bool = True
+    copied: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,11 @@ def of_source(source: QuerySource, name: str) -> Scope:
         None if source.columns is None else tuple(ScopeColumn(name, column, column, type) for column, type in source.columns)
     )
     return Scope(source.rows, (name,), columns, source.key)
+
+
+def key_first(columns: Iterable[ScopeColumn], key: Sequence[str]) -> tuple[ScopeColumn, ...]:
+    """Columns in their order, but those of the key before all others."""
+    return tuple(sorted(columns, key=lambda one: one.column not in key))
 
 
 def with_row_times(source: QuerySource, name: str) -> Scope:

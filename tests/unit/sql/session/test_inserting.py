@@ -81,3 +81,23 @@ def test_a_stream_of_ksqldb_without_a_key(log, formats):
         sql.execute(f"CREATE STREAM S (A INT) WITH (KAFKA_TOPIC='s', {formats}, PARTITIONS=1); INSERT INTO S (A) VALUES (1), (2)")
         assert sql.query("SELECT A FROM S")["A"].to_pylist() == [1, 2]
     assert log.read("s")["key"].to_pylist() == [None, None]
+
+
+def test_the_key_is_first_in_the_ksql_dialect(log):
+    """There rows without listed columns have the key first, and so has *, wherever the declaration has it."""
+    with SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute(
+            "CREATE STREAM C (A STRING, K STRING KEY) WITH (FORMAT = 'JSON'); INSERT INTO C VALUES ('the key', 'the value');"
+            "INSERT INTO C (A, K) VALUES ('the value', 'the key')"
+        )
+
+        assert sql.query("SELECT * FROM C").to_pylist() == [{"K": "the key", "A": "the value"}] * 2
+        assert sql.query("SELECT * FROM C").column_names == ["K", "A"]
+
+
+def test_rows_have_no_windows(sql):
+    """A stream of windows gets no rows by VALUES, which cannot say a window."""
+    sql.execute("CREATE STREAM w (k STRING KEY, a INT) WITH (VALUE_FORMAT = 'JSON', WINDOW_TYPE = 'SESSION')")
+
+    with pytest.raises(SqlError, match="the keys of w have windows, and a row of VALUES has none"):
+        sql.execute("INSERT INTO w VALUES ('k', 1)")
