@@ -28,17 +28,18 @@ from streamkit.sql.execution.backfill import BACKFILL, TOPIC, topic_of_built, wi
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.registered_functions import with_functions
 from streamkit.sql.execution.script_state import Changed, ScriptState
-from streamkit.sql.execution.session_settings import SessionSettings
+from streamkit.sql.execution.session_settings import LATEST, SessionSettings
 from streamkit.sql.execution.stored_source import SourceReading, windows_of
 from streamkit.sql.lowering.scope import QuerySource
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.reader.script import read_script
 from streamkit.sql.script.properties import NATIVE
 from streamkit.sql.script.script import ScriptLowering, ScriptSource
+from streamkit.sql.script.settings import OFFSET_RESET
 from streamkit.sql.script.topic_format import TopicFormat
 from streamkit.sql.tree.query import FromItem, Query, SourceName
 from streamkit.sql.tree.span import NOWHERE, TextSpan
-from streamkit.sql.tree.statements import STREAM, CreateAs, InsertQuery, Property
+from streamkit.sql.tree.statements import STREAM, TABLE, CreateAs, InsertQuery, Property
 
 APPLICATION_START = "sql-"  # begins the names of the applications of queries
 OF_PYTHON = ("drop_store(", "store=", "name=")
@@ -145,12 +146,34 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
         program = _compiled(state, made.topology, statement, is_strict=True)
         source = _source_of(state, statement, query, made, _output_of(made.topology, program))
         found = _changes(state, program, before, span)
+    former = _former_records(state, source) if known is None else ""
     _create_topics(state, program)
     made_of = state.definitions.with_source(source)
     state.definitions = made_of.with_query(query) if before is None else made_of.with_changed_query(query)
     check_queries(state, source.name, but=id, before=declared if known is None else None)
     told = "" if found is None else _told(found)
-    return Changed(f"Query {id} fills the {source.kind} {source.name}.{told}", id)
+    return Changed(f"Query {id} fills the {source.kind} {source.name}.{former}{_offset_told(state)}{told}", id)
+
+
+def _former_records(state: ScriptState, source: StoredSource) -> str:
+    """What is to be known of records that the topic of a new table has already: some of its readers see them, and some do not."""
+    is_there = state.definitions.find_topic(source.topic) is not None and source.topic not in state.definitions.created
+    if source.kind != TABLE or not is_there:
+        return ""
+    records = state.definitions.log.describe(source.topic)["rows"]
+    if not records:
+        return ""
+    return (
+        f" Its topic {source.topic} has {records:,} record{'s' * (records != 1)} of before: queries that read the table, and EMIT CHANGES, see them "
+        "first, and SELECT from the table does not. DROP TABLE … DELETE TOPIC leaves none."
+    )
+
+
+def _offset_told(state: ScriptState) -> str:
+    """What is to be known of a setting that holds for queries of a session alone."""
+    if state.settings.given.get(OFFSET_RESET) != LATEST:
+        return ""
+    return f" It reads its topics from their beginning: {OFFSET_RESET} is for queries that are not kept."
 
 
 def _wants_backfill(state: ScriptState, statement: CreateAs) -> bool:
@@ -214,7 +237,7 @@ def insert_query(state: ScriptState, statement: InsertQuery) -> Changed:
     if state.definitions.declared(name) is None:  # what a query fills is on record
         state.definitions = state.definitions.with_source(target)
     state.definitions = state.definitions.with_query(query)
-    return Changed(f"Query {id} writes to the stream {target.name}.", id)
+    return Changed(f"Query {id} writes to the stream {target.name}.{_offset_told(state)}", id)
 
 
 def _given_id(state: ScriptState, statement: InsertQuery) -> str | None:

@@ -34,6 +34,19 @@ def test_a_script_is_one_transaction(log, sql, rows):
     assert sorted(rows("SELECT who, page, n FROM clicks")) == [("ann", "a", 1), ("bob", "b", 2)]
 
 
+def test_what_is_to_be_known_of_a_query(log, sql):
+    """Records that the topic of a new table has already, and a place to begin that no query which is kept begins at, are told."""
+    sql.execute(SCRIPT)
+    with log.producer() as producer:
+        producer.send_batch("totals", [{"who": "eve", "c": 7}, {"who": "ann", "c": 1}])
+    sql.execute("DROP TABLE totals; SET 'auto.offset.reset' = 'latest'")
+    (said,) = sql.execute(TOTALS)
+    assert "topic totals has 2 records of before: queries that read the table, and EMIT CHANGES, see them first" in said.message
+    assert "It reads its topics from their beginning: auto.offset.reset is for queries that are not kept." in said.message
+    (again,) = sql.execute("DROP TABLE totals DELETE TOPIC; UNSET 'auto.offset.reset'; " + TOTALS)[2:]
+    assert again.message == "Query CTAS_TOTALS_3 fills the table totals."
+
+
 def test_all_faults_are_told_and_nothing_is_left(log, sql):
     """A script with faults names each of them at its place, and changes nothing, not even the settings of the session."""
     with pytest.raises(SqlError) as caught:
