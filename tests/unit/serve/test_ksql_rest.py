@@ -385,7 +385,7 @@ def test_assertions_hold_or_fail(log, ksql):
     assert "no topic nothing" in ksql("ASSERT TOPIC nothing TIMEOUT 0 SECONDS;", status=400)["message"]
     assert "no registry" in ksql("ASSERT SCHEMA SUBJECT s TIMEOUT 0 SECONDS;", status=400)["message"]
     assert "expected at most 30" in ksql("ASSERT TOPIC nothing TIMEOUT 1 HOURS;", status=400)["message"]
-    assert "belongs to a test" in ksql("ASSERT VALUES clicks (who) VALUES ('a');", status=400)["message"]
+    assert "belong to a test" in ksql("ASSERT VALUES clicks (who) VALUES ('a');", status=400)["message"]
     with serving(log) as reader:
         assert reader.post("/ksql", json={"ksql": "ASSERT NOT EXISTS TOPIC nothing;"}).json()[0]["exists"] is False
         said = reader.post("/api/v1/sql/statements", json={"text": "ASSERT TOPIC clicks", "only_asks": True}).json()
