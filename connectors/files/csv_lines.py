@@ -23,7 +23,7 @@ OTHER_ENCODINGS = (
     "of `streamkit init` --encoding, and of `streamkit produce`"
 )
 OTHER_DELIMITERS = (";", "\t", "|")
-_UNCLOSED = "unexpected end of data"  # how the csv module says so
+UNCLOSED = "found a quote that is opened and never closed, expected another one"
 
 
 def check_delimiter(text: str) -> str:
@@ -47,7 +47,7 @@ def csv_lines(file: BinaryIO, delimiter: str = ",") -> Iterator[tuple[int, Seque
         return
     names: Sequence[str] | None = None
     line = 1
-    with _reading(file, delimiter, strict=False) as reader:
+    with _reading(file, delimiter) as reader:
         for values in reader:
             if values and names is not None:
                 yield line, values, names
@@ -59,21 +59,18 @@ def unclosed_line(file: BinaryIO, delimiter: str = ",") -> int | None:
     """The line of the record in which a quote is opened that is never closed; None if there is none."""
     if not file.seekable():
         return None
-    line = 1
-    with _reading(file, delimiter, strict=True) as reader:
-        try:
-            for _ in reader:
-                line = reader.line_num + 1
-        except csv.Error as error:
-            return line if _UNCLOSED in str(error) else None
-    return None
+    start, following, last = 1, 1, list[str]()
+    with _reading(file, delimiter, behind=("\n",)) as reader:  # a blank line, unless a quote is open there
+        for last in reader:
+            start, following = following, reader.line_num + 1
+    return start if last else None
 
 
 def csv_blocks(blocks: Iterable[bytes], delimiter: str = ",") -> Iterator[bytes]:
     """
     Blocks of whole lines as blocks of whole records, whose quoted values may have several lines; the first is not blank.
 
-    SchemaError for a record without end.
+    SchemaError for a record without end, once the records before it are given.
     """
     rest, is_first = b"", True
     for block in blocks:
@@ -88,11 +85,11 @@ def csv_blocks(blocks: Iterable[bytes], delimiter: str = ",") -> Iterator[bytes]
             yield text[:end]
             is_first = False
     if rest:
-        yield rest
+        raise SchemaError(UNCLOSED)
 
 
 def records_end(text: bytes, delimiter: str = ",") -> int:
-    """Where the last whole record of some whole lines ends."""
+    """Where the last whole record of some whole lines ends; a record whose quote is still open there is not whole."""
     if b'"' not in text:
         return len(text)
     taken = end = 0
@@ -112,13 +109,13 @@ def records_end(text: bytes, delimiter: str = ",") -> int:
 
 
 @contextmanager
-def _reading(file: BinaryIO, delimiter: str, *, strict: bool) -> Iterator[csv.reader]:  # type: ignore[valid-type]
-    """A reader from the first line on, which takes texts of any length; the file stays open."""
+def _reading(file: BinaryIO, delimiter: str, behind: Sequence[str] = ()) -> Iterator[csv.reader]:  # type: ignore[valid-type]
+    """A reader from the first line on, with lines that stand `behind` the file; it reads texts of any length. The file stays open."""
     file.seek(0)
     text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
     try:
         with any_length():
-            yield csv.reader(text, delimiter=delimiter, strict=strict)
+            yield csv.reader(chain(text, behind), delimiter=delimiter)
     finally:
         text.detach()
 

@@ -22,6 +22,7 @@ from streamkit.chunks import one_array
 from streamkit.connectors.files.csv_lines import (
     OTHER_DELIMITERS,
     OTHER_ENCODINGS,
+    UNCLOSED,
     another_delimiter,
     any_length,
     csv_lines,
@@ -125,12 +126,14 @@ def guess(
     """
     Guess what a file holds from its first rows; `key` and `timestamp` are columns that are known.
 
+    Nothing is left out of the rows: a file that ends within a record is refused.
+
     ConfigError if the file cannot be read or a column is not there, SchemaError if its columns cannot be those of a topic.
     """
     try:
         written_in = "utf-8" if form is FileFormat.PARQUET else check_encoding(encoding)
         with whole(path), recoded(open_reading(path), written_in, path) as file:
-            table, spelled, written = _read(file, path, form, rows_max, _Lines(delimiter))
+            table, spelled, written = _read(file, path, form, rows_max, _Lines(delimiter, has_to_end=True))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
     except SchemaError as error:
@@ -178,11 +181,12 @@ def guess_open(
 
 @dataclass(frozen=True)
 class _Lines:
-    """How the lines of a file are read."""
+    """How the lines of a file are read, and whether the file has to end with a whole record."""
 
     delimiter: str
     spelling: Spelling = ISO
     is_tolerant: bool = False
+    has_to_end: bool = False
 
 
 def _guess(table: pa.Table, spelled: Mapping[str, str], path: Path, key: tuple[str, ...], timestamp: str | None) -> Guess:
@@ -250,7 +254,7 @@ def _read(
 
 
 def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, dict[str, str], dict[str, pa.Array]]:
-    head = _head(file, partial(_csv_end, delimiter=lines.delimiter))
+    head, _ = _head(file, partial(_csv_end, delimiter=lines.delimiter))
     opened = io.BufferedReader(io.BytesIO(head))
     try:
         header = header_of(opened, lines.delimiter)
@@ -261,14 +265,12 @@ def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, d
     _check_delimiter(names, records)
     if not records.strip(b"\r\n"):
         return pa.table({}), {}, {}
+    if lines.has_to_end and records_end(records, lines.delimiter) < len(records):
+        raise SchemaError(_unclosed(head, lines.delimiter) or UNCLOSED)
     try:
         table = _texts(records, names, lines)
     except pa.ArrowInvalid as error:
-        closed = unclosed_line(io.BytesIO(head), lines.delimiter)
-        unclosed = (
-            None if closed is None else f", line {closed}: found a quote that is opened and never closed, expected another one"
-        )
-        raise SchemaError(unclosed or _uneven(head, lines.delimiter) or f" cannot be read as csv: {error}") from None
+        raise SchemaError(_unclosed(head, lines.delimiter) or _uneven(head, lines.delimiter) or f" cannot be read as csv: {error}") from None
     columns = [one_array(column) for column in table.columns]
     types = [type_of_texts(texts, lines.spelling) for texts in columns]
     sample = [
@@ -309,6 +311,12 @@ def _csv_names(header: bytes, delimiter: str) -> list[str]:
     return names
 
 
+def _unclosed(head: bytes, delimiter: str) -> str | None:
+    """The line of the record whose quote is open at the end."""
+    line = unclosed_line(io.BytesIO(head), delimiter)
+    return None if line is None else f", line {line}: {UNCLOSED}"
+
+
 def _uneven(head: bytes, delimiter: str) -> str | None:
     """The line of the first record that has more or fewer values than there are names."""
     for line, values, names in csv_lines(io.BytesIO(head), delimiter):
@@ -343,7 +351,8 @@ def _skipped(row: object) -> str:
 
 def _read_json(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, dict[str, str], dict[str, pa.Array]]:
     objects, kept = [], []
-    for number, line in json_records(_head(file, len)):
+    head, is_all = _head(file, len)
+    for number, line in json_records(head, has_to_end=lines.has_to_end and is_all):
         try:
             objects.append(read_object(line))
             kept.append(line)
@@ -378,9 +387,9 @@ def _csv_end(text: bytes, delimiter: str) -> int:
     return end if end > first_line_end(text) else 0
 
 
-def _head(file: BinaryIO, whole: Callable[[bytes], int]) -> bytes:
+def _head(file: BinaryIO, whole: Callable[[bytes], int]) -> tuple[bytes, bool]:
     """
-    The first whole records of a file; `whole` says where the last of some lines ends.
+    The first whole records of a file, and whether they are all of it; `whole` says where the last of some lines ends.
 
     Arrow's own readers of a stream would read up to 32 blocks ahead.
     """
@@ -388,8 +397,8 @@ def _head(file: BinaryIO, whole: Callable[[bytes], int]) -> bytes:
     while more := file.read(BLOCK_BYTES):
         head += more
         if len(head) >= BLOCK_BYTES and (end := whole(head[: lines_end(head)])):
-            return head[:end]
-    return head
+            return head[:end], False
+    return head, True
 
 
 def _read_parquet(file: BinaryIO, rows_max: int) -> tuple[pa.Table, dict[str, str]]:

@@ -11,6 +11,7 @@ from enum import Enum
 from itertools import pairwise
 
 from streamkit.connectors.files.line_ends import count_lines, first_line_end
+from streamkit.errors import SchemaError
 
 HEAD_BYTES = 256 << 10  # of a file, which say how its objects lie
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -122,14 +123,25 @@ def _missing_comma(between: bytes, place: ListPlace | None) -> bytes:
     return b"}" if place is ListPlace.NEXT and not between.strip(BLANKS) else b""
 
 
-def json_records(head: bytes) -> list[tuple[int, bytes]]:
-    """The whole records at the beginning of a file, with their lines."""
+def json_records(head: bytes, *, has_to_end: bool = False) -> list[tuple[int, bytes]]:
+    """
+    The whole records at the beginning of a file, with their lines.
+
+    Where it `has_to_end`, half an object at the end is a record too, which is no JSON, and SchemaError names a list that does not end.
+    """
     head = head.removeprefix(codecs.BOM_UTF8)
     layout = layout_of(head)
     if layout in (None, JsonLayout.LINES):
         return [(line, text) for line, text in enumerate(head.splitlines(), 1) if text.strip()]
-    found = scanned(head, ListPlace.BEFORE if layout is JsonLayout.LIST else None).records
-    return [(1 + count_lines(head[:at]), text) for at, text in found]
+    found = scanned(head, ListPlace.BEFORE if layout is JsonLayout.LIST else None)
+    records = list(found.records)
+    if has_to_end:
+        left = head[found.end :].strip(BLANKS + b"," if found.place in OPEN else BLANKS)
+        if left:
+            records.append((head.index(left, found.end), left + b"\n"))
+        elif found.place in OPEN:
+            raise SchemaError(f", line {1 + count_lines(head.rstrip(BLANKS))}: the list of objects does not end, expected ]")
+    return [(1 + count_lines(head[:at]), text) for at, text in records]
 
 
 def several_lines(line: bytes) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from streamkit.connectors.files.csv_lines import any_length, records_end
+from streamkit.connectors.files.csv_lines import UNCLOSED, any_length, records_end
 from streamkit.connectors.files.json_layout import BLANKS, OPEN, JsonLayout, ListPlace, scanned
 from streamkit.connectors.files.line_ends import count_lines, lines_end, read_line
 from streamkit.connectors.files.record_file import BLOCK_BYTES, FileFormat
@@ -51,7 +51,7 @@ def header_of(file: BinaryIO, delimiter: str = ",") -> bytes:
         if header.strip() and records_end(_ended(header), delimiter):
             return header
     if header.strip():
-        raise HalfRecordError("line 1: found a quote that is opened and never closed, expected another one")
+        raise HalfRecordError(f"line 1: {UNCLOSED}")
     return header
 
 

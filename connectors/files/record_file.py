@@ -25,6 +25,7 @@ from streamkit.chunks import one_array
 from streamkit.connectors.files.csv_lines import (
     OTHER_DELIMITERS,
     OTHER_ENCODINGS,
+    UNCLOSED,
     another_delimiter,
     csv_blocks,
     csv_lines,
@@ -223,10 +224,10 @@ class RecordFile:
     # CSV
 
     def _read_csv(self) -> Iterator[tuple[pa.RecordBatch, int]]:
-        first, read_bytes, quotes = 0, 0, 0
+        first, read_bytes = 0, 0
         names: Sequence[str] | None = None
         for block in self._csv_blocks():
-            read_bytes, quotes = read_bytes + len(block), quotes + block.count(b'"')
+            read_bytes += len(block)
             texts = self._parse_csv(block, names)
             if names is None:
                 names = texts.schema.names
@@ -236,8 +237,6 @@ class RecordFile:
             first += texts.num_rows
         if names is None:
             raise self._uneven("it is empty")
-        if quotes % 2:
-            self._check_closed()
 
     def _csv_blocks(self) -> Iterator[bytes]:
         try:
@@ -320,7 +319,7 @@ class RecordFile:
     def _check_closed(self) -> None:
         line = unclosed_line(self._file, self._delimiter)
         if line is not None:
-            raise SchemaError(f"{self._name}, line {line}: found a quote that is opened and never closed, expected another one")
+            raise SchemaError(f"{self._name}, line {line}: {UNCLOSED}")
 
     # JSON
 

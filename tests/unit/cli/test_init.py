@@ -239,6 +239,13 @@ def test_what_is_known_need_not_be_guessed(begin, tmp_path):
         ("a.csv", "a,b\n", (), ConfigError, "has no records"),
         ("a.jsonl", "{", (), SchemaError, "cannot be read as json"),
         ("a.csv", "a,a\n1,2\n", (), SchemaError, "the same name"),
+        ("a.csv", 'a,b\n1,"x\n2,y\n', (), SchemaError, "a.csv, line 2: found a quote that is opened and never closed"),
+        ("a.csv", 'a,b\n1,5" x\n2,"y\n3,z', (), SchemaError, "a.csv, line 3: found a quote that is opened and never closed"),
+        ("a.json", '[{"a": 1},\n{"a": 2}\n', (), SchemaError, r"a.json, line 2: the list of objects does not end, expected \]"),
+        ("a.json", '[{"a": 1},\n{"a": 2},', (), SchemaError, r"a.json, line 2: the list of objects does not end, expected \]"),
+        ("a.json", '[{"a": 1},\n{"a": 2', (), SchemaError, """a.json, line 2: found '{"a": 2"""),
+        ("a.json", '[{"a": 1}]\nmore', (), SchemaError, "a.json, line 2: found 'more"),
+        ("a.json", '{\n"a": 1}\n{\n"a": 2', (), SchemaError, "a.json, line 3: found '{"),
         (
             "a.csv",
             BAD_DATE,
@@ -328,6 +335,16 @@ def test_a_guess_reads_the_beginning(monkeypatch, tmp_path, form, record, name):
     assert 400 < found.sample.num_rows < 1_000
     monkeypatch.setattr("streamkit.connectors.files.guess.BLOCK_BYTES", 4)
     assert guess(path, form, 10).sample.num_rows >= 1
+
+
+def test_a_guess_from_the_beginning_needs_no_end(monkeypatch, tmp_path):
+    """Of a list that is longer than what is read, the end is not missed; a file that is read whole has one."""
+    path = tmp_path / "many.json"
+    path.write_bytes(b"[\n" + b'{"n": 1},\n' * 1_000 + b'{"n": 2}\n]\n')
+    monkeypatch.setattr("streamkit.connectors.files.guess.BLOCK_BYTES", 1_000)
+    assert 50 < guess(path, FileFormat.JSON, 10_000).sample.num_rows < 200
+    monkeypatch.setattr("streamkit.connectors.files.guess.BLOCK_BYTES", 1_000_000)
+    assert guess(path, FileFormat.JSON, 10_000).sample.num_rows == 1_001
 
 
 @pytest.mark.parametrize("name", ["class", "import", "app", "sk", "counts", "f", "schema"])

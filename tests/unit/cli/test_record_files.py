@@ -289,9 +289,11 @@ def test_dates_and_times_that_are_refused(streamkit, root, topic, tmp_path, name
         (b"a,b,zz\n", "f.csv: topic plain: the data have the unknown column 'zz'"),
         (b'a,b\n1,x\n2,"y\n3,z\n', "f.csv, line 3: found a quote that is opened and never closed"),
         (b'a,b\n1,x\n"2,y\n', "f.csv, line 3: found a quote that is opened and never closed"),
+        (b'a,b\n1,5" wide\n2,"y\n3,z\n', "f.csv, line 3: found a quote that is opened and never closed"),
+        (b'a,b\n1,"x"y\n2,"y\n3,z\n', "f.csv, line 3: found a quote that is opened and never closed"),
         (b"a,b\n1,x\n2,\xff\n", r"f.csv, line 3: column 'b': found b'\\xff', expected text in UTF-8"),
     ],
-    ids=range(6),
+    ids=range(8),
 )
 def test_csv_that_is_refused(streamkit, root, topic, tmp_path, data, reason):
     """A CSV file has each column once, closes its quotes, and is UTF-8; else its line is named."""
@@ -311,7 +313,11 @@ def test_a_quote_within_a_text_is_a_text(streamkit, root, topic, tmp_path):
 
 def test_csv_comes_through_a_pipe(root, topic):
     """A pipe, in which nobody can seek, is read as a file is; what is wrong in it is refused without its line."""
-    for data, code, said in (("a,b\n1,x\n", 0, ""), ("a,b\n1,x,y\n", 1, "error: standard input cannot be read as CSV")):
+    for data, code, said in (
+        ("a,b\n1,x\n", 0, ""),
+        ("a,b\n1,x,y\n", 1, "error: standard input cannot be read as CSV"),
+        ('a,b\n1,"x\n2,y\n', 1, "error: standard input: found a quote that is opened and never closed"),
+    ):
         found, _, errors = CommandProcess(root, "produce", "plain", "-", "--format", "csv").rest(data)
         assert (found, errors[: len(said)]) == (code, said)
 
