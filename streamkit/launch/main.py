@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from streamkit.dsl.handover import hand_over
 from streamkit.dsl.topology import Topology
-from streamkit.errors import ConfigError, FencedError, StreamKitError, TopologyError
+from streamkit.errors import ConfigError, FencedError, Location, StreamKitError, TopologyError
 from streamkit.names import spark_log_path
+from streamkit.plan.location import TextLocation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -96,7 +97,7 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
         # The message of these says all; of other errors a developer wants the traceback. Spark's own class is in a module of Spark.
         if not (isinstance(error, StreamKitError) or type(error).__name__ == "StreamingQueryException"):
             raise
-        _show_error(error, console, spark_log)
+        _show_error(error, console, spark_log, topology)
         return 1
     return 128 + stopped.arrived[0] if stopped.arrived else 0
 
@@ -280,11 +281,19 @@ def _query(
             yield running
 
 
-def _show_error(error: Exception, console: Console, spark_log: Path | None) -> None:
-    """Print what ended the run, without the JVM's frames, and where to find those."""
+def _show_error(error: Exception, console: Console, spark_log: Path | None, topology: Topology) -> None:
+    """Print what ended the run, without the JVM's frames, and where to find those; of a file in SQL with what SQL can do."""
     from streamkit.spark.failure import without_jvm_frames
+    from streamkit.sql.script.advice import ways_of_file
 
     if spark_log is not None and spark_log.exists():
         console.print(f"what Spark said is in {spark_log}; --verbose shows it", markup=False, highlight=False, soft_wrap=True)
     console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
-    console.print(without_jvm_frames(str(error)), markup=False, highlight=False, soft_wrap=True)
+    message = without_jvm_frames(str(error))
+    message += ways_of_file(message) if any(_is_of_sql(node.at) for node in topology.roots) else ""
+    console.print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+def _is_of_sql(at: Location | None) -> bool:
+    """Whether a step stands in a file of SQL, and not in a text that Python gives."""
+    return isinstance(at, TextLocation) and at.file.endswith(".sql")

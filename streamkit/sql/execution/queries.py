@@ -33,6 +33,7 @@ from streamkit.sql.execution.stored_source import SourceReading, windows_of
 from streamkit.sql.lowering.scope import QuerySource
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.reader.script import read_script
+from streamkit.sql.script.advice import ways_of_session
 from streamkit.sql.script.properties import NATIVE
 from streamkit.sql.script.script import ScriptLowering, ScriptSource
 from streamkit.sql.script.settings import OFFSET_RESET
@@ -42,11 +43,6 @@ from streamkit.sql.tree.span import NOWHERE, TextSpan
 from streamkit.sql.tree.statements import STREAM, TABLE, CreateAs, InsertQuery, Property
 
 APPLICATION_START = "sql-"  # begins the names of the applications of queries
-OF_PYTHON = ("drop_store(", "store=", "name=")
-OF_SQL = (
-    "\n  in SQL, which has no store=, name= and drop_store: leave the statements as they were; or CREATE OR REPLACE the query WITH (BACKFILL = true); "
-    "or DROP what it fills, DELETE TOPIC, and CREATE it again"
-)
 QUERY_ID, KAFKA_TOPIC = "QUERY_ID", "KAFKA_TOPIC"
 
 
@@ -416,14 +412,9 @@ def _changes(state: ScriptState, program: Program, before: StoredQuery, span: Te
     found = preview(state.log.catalog, program)
     if found.refusals:
         reasons = "\n".join(f"  {one}" for one in found.refusals)
-        ways = _ways_of_sql(reasons)
+        ways = ways_of_session(reasons)
         raise state.error(f"{before.id} cannot be changed so, since what it keeps would not fit:\n{reasons}{ways}", span)
     return found
-
-
-def _ways_of_sql(message: str) -> str:
-    """What SQL can do where a message advises what Python can; else nothing."""
-    return OF_SQL if any(one in message for one in OF_PYTHON) else ""
 
 
 def _told(found: Preview) -> str:
@@ -453,7 +444,7 @@ def check_queries(state: ScriptState, source: str, but: str = "", before: Defini
                 continue  # it was so before
             message = error.message if isinstance(error, TopologyError) else str(error).partition("\n  at ")[0]
             raise state.error(
-                f"the query {query.id}, which reads {source}, would not fit it any more: {message}{_ways_of_sql(message)}",
+                f"the query {query.id}, which reads {source}, would not fit it any more: {message}{ways_of_session(message)}",
                 NOWHERE,
             ) from None
         if before is not None and _could_start(state, before, query):

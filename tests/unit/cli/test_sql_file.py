@@ -111,3 +111,13 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path):
         sql_file.main_of_file([str(tmp_path / "bad.sql")])
     with pytest.raises(SystemExit, match=r"ConfigError: cannot read"):
         sql_file.main_of_file([str(tmp_path / "none.sql")])
+
+
+def test_a_refused_start_advises_what_sql_can_do(as_program, file):
+    """Where Python would drop a store, the message says what there is for a file of SQL."""
+    assert as_program("run", str(file), "--local", "--once")[0] == 0
+    file.write_text("".join(line for line in TEXT.splitlines(keepends=True) if "TABLE" not in line))
+    code, _, errors = as_program("run", str(file), "--local", "--once")
+    assert code == 1
+    assert "in a file of SQL, which has no store=, name= and drop_store" in errors
+    assert "SET 'streamkit.application' = '…'" in errors

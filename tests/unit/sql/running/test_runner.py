@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import streamkit as sk
 from streamkit.engine.runs.local_run import run_locally
 from streamkit.engine.runs.options import Options
 from streamkit.errors import ConfigError, FencedError
+from streamkit.failpoints import armed
 from streamkit.log.catalog.sql_queries import QueriesSeen
 from streamkit.sql.running import keeper as keeping
 from streamkit.sql.running.other_runs import OtherRuns
@@ -62,6 +65,32 @@ def test_a_paused_query_commits_nothing_any_more(log, sql, rows, runner, states)
         assert sql.catch_up(60)
 
         assert rows("SELECT * FROM totals") == [("ann", number + 2)]
+
+
+@pytest.mark.parametrize("statement", ["PAUSE CTAS_TOTALS_1", "TERMINATE CTAS_TOTALS_1"])
+def test_what_is_under_way_is_not_committed(log, sql, rows, runner, statement):
+    """A run that stands just before its commit when the statement returns does not commit any more."""
+    told: list[object] = []
+    runner(told)
+    sql.execute(f"{CLICKS}; {TOTALS}")
+    insert(sql, 1)
+    assert sql.catch_up(60)
+    stands, goes_on = threading.Event(), threading.Event()
+
+    def stand():
+        if threading.current_thread() is not threading.main_thread():
+            stands.set()
+            goes_on.wait(60)
+
+    with armed("commit.verified", stand):
+        insert(sql, 2)
+        assert stands.wait(60)
+        before = log.end_offsets("totals")
+        sql.execute(statement)
+        goes_on.set()
+        wait_until(lambda: "PAUSED" in str(told[-1]) or "TERMINATED" in str(told[-1]))
+    assert log.end_offsets("totals") == before
+    assert rows("SELECT * FROM totals") == [("ann", 1)]
 
 
 def test_all_are_paused_and_go_on(sql, rows, runner, states):

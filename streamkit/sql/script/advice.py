@@ -1,0 +1,23 @@
+"""What SQL can do where a message advises what Python alone can."""
+
+from __future__ import annotations
+
+OF_PYTHON = ("drop_store(", "store=", "name=")
+OF_SESSION = (
+    "\n  in SQL, which has no store=, name= and drop_store: leave the statements as they were; or CREATE OR REPLACE the query WITH (BACKFILL = true); "
+    "or DROP what it fills, DELETE TOPIC, and CREATE it again"
+)
+OF_FILE = (
+    "\n  in a file of SQL, which has no store=, name= and drop_store: leave the statements as they were; or begin anew under another name, by "
+    "SET 'streamkit.application' = '…' in the file; or drop the stores in Python: app = sk.load_sql(FILE), app.drop_store(…), sk.run(app)"
+)
+
+
+def ways_of_session(message: str) -> str:
+    """What a session can do where a message advises what Python can; else nothing."""
+    return OF_SESSION if any(one in message for one in OF_PYTHON) else ""
+
+
+def ways_of_file(message: str) -> str:
+    """What a file can do there."""
+    return OF_FILE if any(one in message for one in OF_PYTHON) else ""
