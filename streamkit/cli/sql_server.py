@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,17 +20,33 @@ def serve_queries(
         str | None, typer.Argument(metavar="LOG", help="Where the log is, as --log says it.", show_default=False)
     ] = None,
     engine: Annotated[
-        str,
-        typer.Option("--engine", metavar="local|spark", help="Where queries run whose setting streamkit.engine says nothing."),
-    ] = "local",
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="local|spark",
+            help="Where queries run whose setting streamkit.engine says nothing; local unless given.",
+            show_default=False,
+        ),
+    ] = None,
     connectors: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--connectors",
             metavar="here|external",
-            help="Where connectors run that CREATE CONNECTOR has declared: beside this command, or by streamkit connect run.",
+            help="Where connectors run that CREATE CONNECTOR has declared: beside this command unless given, or by streamkit connect run.",
+            show_default=False,
         ),
-    ] = "here",
+    ] = None,
+    settings: Annotated[
+        Path | None,
+        typer.Option(
+            "--settings",
+            metavar="FILE",
+            help="Settings of the server, as properties: streamkit.engine, streamkit.connectors, streamkit.tasks, streamkit.trigger, "
+            "streamkit.max.records.per.epoch.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonStatesOption = False,
     log: LogOption = None,
 ) -> None:
@@ -41,18 +58,20 @@ def serve_queries(
     """
     from streamkit.cli.query_states import QueryStateOutput  # no other command pays for these, nor does the prompt
     from streamkit.connectors.runtime.declared_runner import DeclaredRunner
-    from streamkit.launch.connections import PLACES
     from streamkit.log.opening import open_existing_log
     from streamkit.sql.running.runner import QueryRunner
+    from streamkit.sql.running.server_settings import CONNECTORS, ENGINE, ServerSettings, read_server_settings
 
     if place is not None and log is not None and place != log:
         raise typer.BadParameter(f"found {log!r} beside the argument {place!r}; expected one of the two", param_hint="--log")
-    if connectors not in PLACES:
-        raise typer.BadParameter(f"found {connectors!r}; expected {' or '.join(PLACES)}", param_hint="--connectors")
+    given = {} if settings is None else read_server_settings(settings)
+    given |= {name: value for name, value in ((ENGINE, engine), (CONNECTORS, connectors)) if value is not None}
+    server = ServerSettings.of(given)
     output = QueryStateOutput(is_json=as_json)
     with open_existing_log(place if log is None else log) as opened, interruption() as interrupted:
-        with QueryRunner(opened, engine, tell=output.show), DeclaredRunner(opened) if connectors == "here" else nullcontext():
-            output.say_begin(opened.location, engine)
+        connecting = DeclaredRunner(opened) if server.connectors == "here" else nullcontext()
+        with QueryRunner(opened, server.engine, tell=output.show, options=server.options), connecting:
+            output.say_begin(opened.location, server.engine)
             while not interrupted.wait(LOOK_S):
                 pass
         output.say_end(opened.location)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from streamkit.config import Settings
 from streamkit.dsl.topology import Topology
@@ -44,6 +45,7 @@ from streamkit.sql.tree.statements import STREAM, TABLE, CreateAs, InsertQuery, 
 
 APPLICATION_START = "sql-"  # begins the names of the applications of queries
 QUERY_ID, KAFKA_TOPIC = "QUERY_ID", "KAFKA_TOPIC"
+FUNCTIONS = "functions"  # among the settings of a query: those in Python that it calls
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,12 @@ def topology_of_query(definitions: Definitions, query: StoredQuery) -> Topology:
     """The topology of a query that the catalog has; TopologyError if it does not fit what there is any more."""
     settings = SessionSettings.of(query.settings.get("set", {}), query.settings.get("variables", {}))
     text = ScriptText(query.text, query.id)
+    unknown = [name for name in query.settings.get(FUNCTIONS, ()) if name not in definitions.functions]
+    if unknown:
+        raise TopologyError(
+            f"the query {query.id} calls {', '.join(unknown)}, in Python, which this process does not know; expected a session that registers it "
+            f"and runs queries, as in sk.SqlSession(log, engine='local') and sql.register({unknown[0]!r}, …)"
+        )
     statements = read_script(query.text, query.dialect, settings.variables, query.id)
     (statement,) = statements
     assert isinstance(statement, CreateAs | InsertQuery), "a persistent query creates or inserts"
@@ -148,7 +156,9 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
     state.definitions = made_of.with_query(query) if before is None else made_of.with_changed_query(query)
     check_queries(state, source.name, but=id, before=declared if known is None else None)
     told = "" if found is None else _told(found)
-    return Changed(f"Query {id} fills the {source.kind} {source.name}.{former}{_offset_told(state)}{told}", id)
+    return Changed(
+        f"Query {id} fills the {source.kind} {source.name}.{_called_text(state)}{former}{_offset_told(state)}{told}", id
+    )
 
 
 def _former_records(state: ScriptState, source: StoredSource) -> str:
@@ -233,7 +243,17 @@ def insert_query(state: ScriptState, statement: InsertQuery) -> Changed:
     if state.definitions.declared(name) is None:  # what a query fills is on record
         state.definitions = state.definitions.with_source(target)
     state.definitions = state.definitions.with_query(query)
-    return Changed(f"Query {id} writes to the stream {target.name}.{_offset_told(state)}", id)
+    return Changed(f"Query {id} writes to the stream {target.name}.{_called_text(state)}{_offset_told(state)}", id)
+
+
+def _called_text(state: ScriptState) -> str:
+    """Who can run a query that calls functions in Python."""
+    if not state.called:
+        return ""
+    return (
+        f" It calls {', '.join(state.called)}, in Python: only a session that registers this, with engine=, runs the query, and "
+        "streamkit sql serve cannot."
+    )
 
 
 def _given_id(state: ScriptState, statement: InsertQuery) -> str | None:
@@ -250,7 +270,8 @@ def _stored(
 ) -> StoredQuery:
     """The query for the catalog."""
     sources = tuple(dict.fromkeys(_spelt(state, name) for name in sources_of_query(statement.query)))
-    settings = {"set": dict(state.settings.given), "variables": dict(state.settings.variables)}
+    settings: dict[str, Any] = {"set": dict(state.settings.given), "variables": dict(state.settings.variables)}
+    settings |= {FUNCTIONS: list(state.called)} if state.called else {}
     application = f"{APPLICATION_START}{id}" if before is None else before.application
     dialect = state.settings.script.meaning.name
     new = StoredQuery(id, number, state.written(statement), sink, sources, application, dialect, settings)

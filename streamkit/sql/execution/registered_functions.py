@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -47,6 +47,24 @@ def _named(function: UserDefinedFunction, name: str) -> UserDefinedFunction:
 def with_functions(part: Part, functions: UserFunctions, text: ScriptText) -> Part:
     """A statement, or a part of one, in which calls of registered functions are calls of what is behind their names."""
     return _replaced(part, functions, text) if functions else part
+
+
+def called_functions(part: Any, functions: UserFunctions) -> list[str]:
+    """The names of the registered functions that a statement calls, each once, in the order of their names."""
+    return sorted(set(_called(part, functions))) if functions else []
+
+
+def _called(part: Any, functions: UserFunctions) -> Iterator[str]:
+    if isinstance(part, Written):
+        for one in below(part.expression):
+            if isinstance(one, Call) and one.function.lower() in functions:
+                yield one.function.lower()
+    elif isinstance(part, tuple):
+        for one in part:
+            yield from _called(one, functions)
+    elif is_dataclass(part) and not isinstance(part, (type, Expression)):
+        for field in fields(part):
+            yield from _called(getattr(part, field.name), functions)
 
 
 def _replaced(part: Any, functions: UserFunctions, text: ScriptText) -> Any:

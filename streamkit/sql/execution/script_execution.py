@@ -26,7 +26,7 @@ from streamkit.sql.execution.ending import control_query, drop_source
 from streamkit.sql.execution.inserting import insert_values
 from streamkit.sql.execution.joined_inserts import insert_together, neighbours
 from streamkit.sql.execution.queries import create_as, insert_query
-from streamkit.sql.execution.registered_functions import UserFunctions, with_functions
+from streamkit.sql.execution.registered_functions import UserFunctions, called_functions, with_functions
 from streamkit.sql.execution.result import StatementResult
 from streamkit.sql.execution.script_files import PlacedStatement
 from streamkit.sql.execution.script_state import Awaiting, Changed, ScriptState
@@ -145,6 +145,7 @@ class ScriptExecution:
     def _step(self, state: ScriptState, placed: PlacedStatement) -> Changed | Awaiting:
         """What a statement does to the copy, or what it will read."""
         state.text = placed.text
+        state.called = called_functions(placed.statement, self.functions)
         statement = with_functions(placed.statement, self.functions, placed.text)
         if isinstance(statement, Set):
             state.settings = state.settings.with_set(statement, placed.text)

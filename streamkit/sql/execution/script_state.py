@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -43,7 +43,7 @@ class ScriptState:
     """
     What statements see and change one after the other; `rows` are those to insert, by topic.
 
-    `may_connect` says whether statements may make and drop connectors.
+    `may_connect` says whether statements may make and drop connectors. `called` are the functions in Python that the statement calls.
     """
 
     log: Log
@@ -52,6 +52,7 @@ class ScriptState:
     settings: SessionSettings
     rows: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
     may_connect: bool = True
+    called: Sequence[str] = ()
 
     @cached_property
     def connectors(self) -> dict[str, DeclaredConnector]:

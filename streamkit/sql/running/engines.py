@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, final
 
 from streamkit.dsl.topology import Topology
@@ -33,10 +34,13 @@ class Engines:
     """
     Starts topologies in threads of this process, or as queries of one Spark session, the given one or a new one. For any number of threads.
 
-    `functions` are those in Python that queries may call here.
+    `functions` are those in Python that queries may call here, `options` those of each run.
     """
 
-    def __init__(self, log: Log, spark: SparkSession | None = None, functions: UserFunctions | None = None) -> None:
+    def __init__(
+        self, log: Log, spark: SparkSession | None = None, functions: UserFunctions | None = None, options: Options | None = None
+    ) -> None:
+        self._options = Options() if options is None else options
         self.functions = {} if functions is None else functions
         self._log = log
         self._spark = spark
@@ -44,7 +48,7 @@ class Engines:
 
     def start(self, topology: Topology, engine: Engine, seen: QueriesSeen) -> Run:
         """Start a topology; FencedError if what was seen of its queries is so no more."""
-        options = Options(seen=seen)
+        options = replace(self._options, seen=seen)
         if engine == "local":
             return run_locally(topology, self._log, options)
         from streamkit.spark.spark_run import run_on_spark  # it loads pyspark

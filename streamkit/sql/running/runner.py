@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, final
 
+from streamkit.engine.runs.options import Options
 from streamkit.errors import StreamKitError
 from streamkit.log.log import Log
 from streamkit.sql.execution.registered_functions import UserFunctions
@@ -36,7 +37,7 @@ class QueryRunner:
 
     A query whose setting `streamkit.engine` names another one runs there; `spark` is the session for these, a new one if None. Several
     runners on one log share its queries: who comes second to one stands by for it. `tell` is called with each new state of a query, by
-    any thread. `functions` are those in Python that queries may call.
+    any thread. `functions` are those in Python that queries may call, `options` those of each run.
     """
 
     def __init__(
@@ -46,10 +47,11 @@ class QueryRunner:
         spark: SparkSession | None = None,
         tell: Callable[[QueryState], None] = ignore,
         functions: UserFunctions | None = None,
+        options: Options | None = None,
     ) -> None:
         self._log = log
         self._engine: Engine = checked_engine(engine)
-        self._engines = Engines(log, spark, functions)
+        self._engines = Engines(log, spark, functions, options)
         self._tell = tell
         self._keepers: dict[str, ApplicationKeeper] = {}
         self._ending: list[ApplicationKeeper] = []  # of applications that are gone

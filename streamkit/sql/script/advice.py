@@ -8,7 +8,7 @@ OF_SESSION = (
     "or DROP what it fills, DELETE TOPIC, and CREATE it again"
 )
 OF_FILE = (
-    "\n  in a file of SQL, which has no store=, name= and drop_store: leave the statements as they were; or begin anew under another name, by "
+    "\n  in a file of SQL, which has no store=, name= and drop_store: leave the statements as they were; or begin again under another name, by "
     "SET 'streamkit.application' = '…' in the file; or drop the stores in Python: app = sk.load_sql(FILE), app.drop_store(…), sk.run(app)"
 )
 

@@ -95,3 +95,37 @@ def test_what_it_is_given(as_program, tmp_path):
     assert (code, "expected one of the two" in errors) == (2, True)
     code, _, errors = as_program("sql", "serve", str(tmp_path / "nothing"))
     assert (code, "there is no log" in errors) == (1, True)
+
+
+def test_settings_of_a_file(queries, tmp_path):
+    """Queries run with the options that the file says, and what the command line says counts before it."""
+    (tmp_path / "server.properties").write_text(
+        "# a server\nstreamkit.engine = spark\nstreamkit.tasks = 3\nstreamkit.max.records.per.epoch = 1\nstreamkit.connectors = external\n"
+    )
+    process = CommandProcess(
+        tmp_path / "log", "sql", "serve", "--json", "--engine", "local", "--settings", str(tmp_path / "server.properties")
+    )
+    states_of(process, 1)
+    assert queries.catch_up(60)
+    application = queries.log.catalog.applications.get("sql-CTAS_TOTALS_1")
+    process.end()
+    assert (application.tasks, application.epoch) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("streamkit.task=3", "a server has no setting 'streamkit.task'; it has streamkit.engine"),
+        ("streamkit.tasks=many", "streamkit.tasks='many'; expected a whole number from 1 on"),
+        ("streamkit.tasks=0", "expected a whole number from 1 on"),
+        ("streamkit.trigger=soon", "trigger='soon'; expected None, an interval"),
+        ("streamkit.trigger=available_now", "a server goes on: expected an interval"),
+        ("streamkit.engine=flink", "engine='flink'; expected 'local' or 'spark'"),
+        ("streamkit.connectors=there", "streamkit.connectors='there'; expected here or external"),
+    ],
+)
+def test_settings_that_there_are_not(as_program, queries, tmp_path, text, message):
+    """What is wrong in the file is an error in words, before anything runs."""
+    (tmp_path / "server.properties").write_text(text)
+    code, _, errors = as_program("sql", "serve", str(tmp_path / "log"), "--settings", str(tmp_path / "server.properties"))
+    assert (code, message in errors) == (1, True)

@@ -7,8 +7,10 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import ConfigError, EvaluationError, SqlError, TopologyError
+from streamkit.sql.running.runner import QueryRunner
 from streamkit.sql.session import SqlSession
 from streamkit.testing import TopologyTestDriver
+from tests.kit.waiting import wait_until
 
 TEXTS = "CREATE STREAM texts (id INT KEY, text STRING); INSERT INTO texts VALUES (1, 'a b'), (2, NULL), (3, 'c')"
 
@@ -55,8 +57,22 @@ def test_persistent_queries_call_them(sql, log, rows, process):
     with TopologyTestDriver(sql.topology("CSAS_SPLIT_1")) as driver:
         driver.pipe("texts", {"id": 1, "text": "x y"})
         assert [row["word"] for row in driver.read("split", "word")] == ["X", "Y!"]
-    with SqlSession(log) as other, pytest.raises(TopologyError, match="no function 'words'"):
+    with (
+        SqlSession(log) as other,
+        pytest.raises(TopologyError, match="CSAS_SPLIT_1 calls shout, words, in Python, which this process does not"),
+    ):
         other.topology("CSAS_SPLIT_1")
+
+
+def test_who_can_run_it_is_said(sql, log):
+    """The statement says that other servers do not know the function, and the state of the query there says so, too."""
+    (result,) = sql.execute("CREATE STREAM big AS SELECT id, shout(text) AS s FROM texts")
+    assert "It calls shout, in Python: only a session that registers this" in result.message
+    assert "in Python" not in sql.execute("CREATE STREAM small AS SELECT id, lower(text) AS s FROM texts")[0].message
+    with QueryRunner(log):
+        wait_until(lambda: "ERROR" in sql.queries()["state"].to_pylist())
+    (failure,) = [one for one in sql.queries()["failure"].to_pylist() if one]
+    assert "calls shout, in Python, which this process does not know; expected a session that registers it" in failure
 
 
 def test_rows_that_are_pushed(sql, log):
