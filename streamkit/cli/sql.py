@@ -63,6 +63,7 @@ def sql(
 
 def _execute(session: LoadedSession, texts: list[str] | None, file: Path | None, *, is_json: bool) -> None:
     """Execute given texts, one after the other, a file, or what standard input holds; the first error ends the program with 1."""
+    from streamkit.cli.prompt.interrupted_statements import interrupted_results
     from streamkit.cli.prompt.result_output import ResultOutput
     from streamkit.cli.terminal.rendering import show_failure
     from streamkit.plan.location import IN_PYTHON
@@ -71,7 +72,7 @@ def _execute(session: LoadedSession, texts: list[str] | None, file: Path | None,
     name = IN_PYTHON if file is None else str(file)
     try:
         for text in texts or [sys.stdin.read() if file is None else _read(file)]:
-            for result in opened.results(text, name):
+            for result in interrupted_results(opened, text, name):
                 output.show(result)
     except StreamKitError as error:
         show_failure(error)

@@ -46,13 +46,15 @@ def run_prompt(session: LoadedSession, *, is_json: bool) -> None:
 
 
 def _execute(session: LoadedSession, text: str, *, is_json: bool) -> None:
+    from streamkit.cli.prompt.interrupted_statements import interrupted_results
     from streamkit.cli.prompt.result_output import ResultOutput
     from streamkit.cli.terminal.rendering import show_failure, show_note
+    from streamkit.plan.location import IN_PYTHON
 
     opened = session.get()
     try:
         output = ResultOutput(is_json)
-        for result in opened.results(text):
+        for result in interrupted_results(opened, text, IN_PYTHON):
             output.show(result)
     except (StreamKitError, OSError) as error:
         show_failure(error)

@@ -15,6 +15,7 @@ from streamkit.formats.codec import REGISTRY_URL
 from streamkit.formats.registry import Registry
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.pull.abandonment import check_waited_for
 from streamkit.sql.script.declared_source import column_type
 from streamkit.sql.script.properties import TopicProperties
 from streamkit.sql.tree.statements import (
@@ -38,6 +39,7 @@ def asserted(state: ScriptState, statement: AssertTopic | AssertSchema) -> str:
     timeout_ms = TIMEOUT_MS if statement.timeout_ms is None else statement.timeout_ms
     deadline = time.monotonic() + timeout_ms / 1_000
     while True:
+        check_waited_for()
         is_so, found = find(state, statement)  # type: ignore[arg-type]
         if is_so:
             return f"{found[0].upper()}{found[1:]}."
