@@ -101,7 +101,7 @@ class KsqlEntities:
                 found = [{"name": row["property"], "scope": "KSQL", "value": row["value"]} for row in rows]
                 return {"@type": "properties", "properties": found, "overwrittenProperties": [], "defaultProperties": []}
             case "functions":
-                kinds = {"function": "SCALAR", "aggregate": "AGGREGATE"}
+                kinds = {"function": "SCALAR", "aggregate": "AGGREGATE", "table function": "TABLE"}
                 functions = [
                     {"name": row["function"].upper(), "type": kinds.get(row["kind"], row["kind"].upper())} for row in rows
                 ]
@@ -174,7 +174,11 @@ class KsqlEntities:
         topic = definitions.find_topic(stored.topic)
         if topic is not None and statement.is_extended and result.table is not None:
             facts = [(str(row["fact"]), f"{row['fact']}: {row['value']}") for row in result.table.to_pylist()]
-            counts = [text for fact, text in facts if fact in ("rows", "bytes") or (": " in fact and not fact.endswith(FAILURE))]
+            counts = [
+                text
+                for fact, text in facts
+                if fact in ("rows", "records", "bytes") or (": " in fact and not fact.endswith(FAILURE))
+            ]
             failures = [text for fact, text in facts if fact.endswith(FAILURE)]
             found |= {"partitions": topic.partitions, "statistics": "\n".join(counts), "errorStats": "\n".join(failures)}
         return {"@type": "sourceDescription", "sourceDescription": found}

@@ -19,11 +19,12 @@ from streamkit.serve.ksql_errors import ksql_error
 from streamkit.serve.ksql_rest import DELIMITED, V1
 from streamkit.serve.refusals import bad_request
 from streamkit.serve.resource import Asked, Resource
-from streamkit.serve.sql_request import json_object
+from streamkit.serve.sql_request import check_fields, json_object, read_texts
 from streamkit.serve.writing import BODY, behind_blanks, records_of_lines
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.tree.type_names import TIME
 
+PROPERTIES = "properties"
 TIMES = (TIMESTAMP, "rowtime")
 _DECODER = json.JSONDecoder()
 
@@ -32,10 +33,12 @@ def insert_stream(asked: Asked) -> TextAnswer:
     """An object for each row, once all of them are durable."""
     assert asked.body is not None, "a POST has a body"
     first, *lines = asked.body.content.split(b"\n")
-    target = json_object(first, f"{BODY}, line 1").get("target")
+    head = json_object(first, f"{BODY}, line 1")
+    target, settings = head.get("target"), asked.live.sql.settings(read_texts(head, PROPERTIES))
     if not isinstance(target, str):
         raise bad_request(f'{BODY}, line 1, names no target; expected {{"target": "the name of a stream"}}')
-    with asked.live.sql.session(asked.live.sql.settings({}), {}) as session:
+    check_fields(head, ("target", PROPERTIES))
+    with asked.live.sql.session(settings, {}) as session:
         stored = Definitions.of(asked.log, asked.log.catalog.sql.objects()).source(target.strip("`"))
         if stored is None:
             raise ConfigError(f"there is no stream or table {target!r}; SHOW STREAMS lists them")

@@ -44,7 +44,9 @@ def execute_statements(asked: Asked) -> list[dict[str, Any]]:
                         400, TO_QUERY, "found a query, which has rows; expected other statements", "send it to /query or /query-stream",
                         facts={"statementText": request.written(statement)},
                     )  # fmt: skip
-            return KsqlEntities(asked.log, session).of(statements, session.execute(request.text))
+            found = KsqlEntities(asked.log, session).of(statements, session.execute(request.text))
+            asked.live.sql.note_commands(one["commandId"] for one in found if "commandId" in one)
+            return found
         except StreamKitError as error:
             raise request.refusal(error) from error
 
@@ -138,9 +140,8 @@ def _rows(asked: Asked, writing: _RowWriting) -> TextAnswer | StreamAnswer:
         try:
             statements = request.statements(asked, session)
             if len(statements) != 1 or not isinstance(statements[0], SelectStatement | Print):
-                raise bad_request(
-                    f"found {len(statements)} statements; expected one SELECT or PRINT", "send other statements to /ksql"
-                )
+                found = f"{len(statements)} statements" if len(statements) != 1 else request.shown(statements[0])
+                raise bad_request(f"found {found}; expected one SELECT or PRINT", "send other statements to /ksql")
             if isinstance(statements[0], SelectStatement) and not statements[0].query.emit:
                 return _pulled(asked, session.query(request.text), writing)
         except StreamKitError as error:

@@ -21,7 +21,7 @@ from streamkit.sql.reader.script import read_script
 from streamkit.sql.script.settings import means_nothing
 
 SERVICE_ID = "streamkit_"
-GONE = ("drop", "terminate")
+CREATED = "create"
 
 
 def ksql_info(asked: Asked) -> dict[str, Any]:
@@ -97,15 +97,29 @@ def terminate(asked: Asked) -> list[dict[str, Any]]:
             texts.append(f"DROP {one.kind} IF EXISTS `{one.name.replace('`', '``')}`{' DELETE TOPIC' * is_deleted};")
         text = " ".join(texts)
         statements = read_script(text, session.settings.script.meaning.name)
-        return KsqlEntities(asked.log, session).of(statements, session.execute(text))
+        found = KsqlEntities(asked.log, session).of(statements, session.execute(text))
+        asked.live.sql.note_commands(one["commandId"] for one in found)
+        return found
 
 
 def command_status(asked: Asked) -> dict[str, Any]:
-    """That a statement was executed, whose commandId /ksql has given: each is, when it is answered."""
+    """
+    That a statement was executed, whose commandId /ksql has given: each is, when it is answered.
+
+    What another server executed is only known while it is there.
+    """
     kind, name, action = (asked.path[part] for part in ("kind", "name", "action"))
-    definitions = Definitions.of(asked.log, asked.log.catalog.sql.objects())
-    if not (kind in GONE or action in GONE or definitions.declared(name.strip("`")) is not None):
-        raise RefusedError(404, "NotFound", f"there is no command {kind}/{name[:200]}/{action}", "/ksql gives commandIds")
+    id, objects = f"{kind}/{name}/{action}", asked.log.catalog.sql.objects()
+    there = {f"{one.kind}/`{one.name}`/{CREATED}" for one in objects.sources} | {
+        f"type/`{one.name}`/{CREATED}" for one in objects.types
+    }
+    if not (id in there or asked.live.sql.has_command(id)):
+        raise RefusedError(
+            404,
+            "NotFound",
+            f"there is no command {id[:200]} of this server, and nothing that it created",
+            "/ksql gives commandIds",
+        )
     return {"status": "SUCCESS", "message": "The statement was executed."}
 
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, from_arrow
 from streamkit.errors import SchemaError
 from streamkit.expressions.sql.dialect import KSQL
-from streamkit.sql.printer.names import type_text
+from streamkit.sql.printer.names import quoted_name, type_text
 
 STRING, INTEGER = "STRING", "INTEGER"
-OF_KSQL = {"VARCHAR": STRING, "INT": INTEGER}
+OF_KSQL = {"VARCHAR": STRING, "INT": INTEGER, "`void`": "VOID"}
 
 
 def ksql_type(type: str) -> str:
@@ -23,7 +23,7 @@ def ksql_type(type: str) -> str:
     if entry := entry_of(type):
         return f"MAP<{ksql_type(entry[0])}, {ksql_type(entry[1])}>"
     if (fields := fields_of(type)) is not None:
-        return "STRUCT<{}>".format(", ".join(f"`{name}` {ksql_type(one)}" for name, one in fields))
+        return "STRUCT<{}>".format(", ".join(f"{quoted_name(name)} {ksql_type(one)}" for name, one in fields))
     text = type_text(type, KSQL)
     return OF_KSQL.get(text, text)
 
@@ -38,7 +38,7 @@ def arrow_ksql_type(type: pa.DataType) -> str:
 
 def schema_text(schema: pa.Schema) -> str:
     """The columns of rows in one text, with names in backticks."""
-    return ", ".join(f"`{field.name}` {arrow_ksql_type(field.type)}" for field in schema)
+    return ", ".join(f"{quoted_name(field.name)} {arrow_ksql_type(field.type)}" for field in schema)
 
 
 def schema_object(type: str) -> dict[str, Any]:

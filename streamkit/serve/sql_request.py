@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,16 +40,17 @@ from streamkit.sql.tree.statements import (
     Statement,
 )
 
-READING = (Show, Describe, Explain, SelectStatement, Print, Set, Define, AssertTopic, AssertSchema)
+READING = (Show, Describe, Explain, SelectStatement, Print, Set, Define, AssertTopic, AssertSchema, AssertSource)
 CHANGING = (
     CreateSource, CreateAs, InsertQuery, InsertValues, DeleteRows, AlterSource, CreateType, DropType, DropSource, ControlQuery
 )  # fmt: skip
-OF_TESTS = (AssertValues, AssertSource)  # which no session executes, and says so
+OF_TESTS = (AssertValues,)  # which no session executes, and says so
 TEXTS = ("ksql", "sql")
 SETTINGS = ("streamsProperties", "properties")
 VARIABLES = "sessionVariables"
 SHOWN_LENGTH = 80
-WITHOUT_MEANING = ("requestProperties", "commandSequenceNumber")  # each change is made when it is answered
+SEQUENCE_NUMBER = "commandSequenceNumber"  # without meaning, as each change is made when it is answered
+REQUEST_PROPERTIES = "requestProperties"  # between servers of ksqlDB
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,16 @@ class SqlRequest:
         """What the body of ksqlDB's REST API says."""
         assert asked.body is not None, "a POST has a body"
         found = json_object(asked.body.content)
-        known = (*TEXTS, *SETTINGS, VARIABLES, *WITHOUT_MEANING)
-        for name in found:
-            if name not in known:
-                raise bad_request(f"the field {name!r} is not known; expected some of: {', '.join(known)}")
+        check_fields(found, (*TEXTS, *SETTINGS, VARIABLES, REQUEST_PROPERTIES, SEQUENCE_NUMBER))
+        number = found.get(SEQUENCE_NUMBER)
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
+            raise bad_request(f"found {SEQUENCE_NUMBER}: {json.dumps(number)[:100]}; expected a whole number")
+        read_texts(found, REQUEST_PROPERTIES)
         texts = [found[name] for name in TEXTS if name in found]
         if len(texts) != 1 or not isinstance(texts[0], str):
             raise bad_request('expected {"ksql": "SELECT …;"}, or the same under "sql"')
-        given = {**_texts(found, SETTINGS[1]), **_texts(found, SETTINGS[0])}
-        return cls(texts[0], asked.live.sql.settings(given), _texts(found, VARIABLES))
+        given = {**read_texts(found, SETTINGS[1]), **read_texts(found, SETTINGS[0])}
+        return cls(texts[0], asked.live.sql.settings(given), read_texts(found, VARIABLES))
 
     def statements(self, asked: Asked, session: SqlSession, *, only_asks: bool = False) -> list[Statement]:
         """The statements, which this server may execute for who asks; RefusedError says which it does not, nor who `only_asks`."""
@@ -133,8 +135,16 @@ def json_object(content: bytes | str, what: str = "the body") -> dict[str, Any]:
     return found
 
 
-def _texts(found: Mapping[str, Any], field: str) -> dict[str, str]:
-    given = found.get(field) or {}
+def check_fields(found: Mapping[str, Any], known: Sequence[str]) -> None:
+    """RefusedError for a field that is not known."""
+    for name in found:
+        if name not in known:
+            raise bad_request(f"the field {name!r} is not known; expected some of: {', '.join(known)}")
+
+
+def read_texts(found: Mapping[str, Any], field: str) -> dict[str, str]:
+    """The texts of a field by name, none if it is left out; numbers and truth values are texts as JSON has them."""
+    given = found[field] if found.get(field) is not None else {}
     if not isinstance(given, dict) or any(isinstance(one, dict | list) for one in given.values()):
         raise bad_request(f"found {field}: {json.dumps(given)[:100]}; expected an object of texts")
     return {name: one if isinstance(one, str) else json.dumps(one) for name, one in given.items() if one is not None}

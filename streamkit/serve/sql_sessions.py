@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import final
@@ -15,6 +15,8 @@ from streamkit.sql.execution.session_settings import SessionSettings
 from streamkit.sql.push.subscription import PushQuery
 from streamkit.sql.script.settings import DIALECT, OFFSET_RESET, means_nothing, plain_name
 from streamkit.sql.session import SqlSession
+
+COMMANDS_KEPT = 10_000
 
 
 @dataclass(eq=False)
@@ -35,6 +37,7 @@ class SqlSessions:
         self._log, self._dialect = log, dialect
         self._kept: dict[str, SqlSession] = {}  # by dialect
         self._open: dict[str, OpenQuery] = {}
+        self._commands: dict[str, None] = {}
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -69,6 +72,18 @@ class SqlSessions:
                 self._kept[dialect] = self._made({DIALECT: dialect}, {})
             session = self._kept[dialect]
         yield session
+
+    def note_commands(self, ids: Iterable[str]) -> None:
+        """Keep that statements were executed, by the ids that were given for them; of very many the newest."""
+        with self._lock:
+            self._commands.update(dict.fromkeys(ids))
+            for old in list(self._commands)[:-COMMANDS_KEPT]:
+                del self._commands[old]
+
+    def has_command(self, id: str) -> bool:
+        """Whether this server has executed a statement of an id, as far as it knows."""
+        with self._lock:
+            return id in self._commands
 
     def open(
         self, settings: Mapping[str, str], variables: Mapping[str, str], opening: Callable[[SqlSession], PushQuery]

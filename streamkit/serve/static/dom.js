@@ -64,7 +64,7 @@ export function timeText(text) {
   return /:\d\d$/.test(moment) ? `${moment}.${fraction.replace(/0+$/, '').padEnd(3, '0')}` : String(text);
 }
 
-export const shown = value => value === null || value === undefined ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value);
+export const shown = value => value === null || value === undefined ? '' : typeof value === 'object' ? JSON.stringify(value) : Object.is(value, -0) ? '-0' : String(value);
 
 const NUMBERS = /^(tinyint|smallint|int|bigint|float|double|decimal)\b/;
 

@@ -18,6 +18,7 @@ TOLD = {
     ENGINE: "where persistent queries run that are made from now on: local or spark; where their runner says unless set",
 }
 OF_A_FILE = ("streamkit.application",)  # which a session has none of: each of its queries is an application
+OF_A_SESSION = tuple(name for name in TOLD if name not in OF_A_FILE)
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class SessionSettings:
                 raise text.error(f"{ENGINE} is {value!r}; expected {' or '.join(map(repr, ENGINES))}", statement.span)
             found = self
         else:
-            found = replace(self, script=self.script.with_set(statement, text))
+            found = replace(self, script=self.script.with_set(statement, text, OF_A_SESSION))
         others = {key: one for key, one in self.given.items() if key != name}
         return replace(found, given=others if value is None else {**others, name: value})
 

@@ -98,7 +98,8 @@ def _facts(state: ScriptState, stored: StoredSource) -> pa.Table:
         facts.append(("timestamp", stored.timestamp))
     if topic is not None and topic.id:
         told = state.log.describe(topic.name)
-        facts += [("partitions", len(told["partitions"])), ("rows", told["rows"]), ("bytes", told["bytes"])]
+        kept = "rows" if stored.kind == STREAM else "records"  # of a table also those that were replaced, and deletions
+        facts += [("partitions", len(told["partitions"])), (kept, told["rows"]), ("bytes", told["bytes"])]
     for query in state.definitions.writers(stored.name):
         facts += [("filled by", query.id), *((f"{query.id}: {name}", value) for name, value in _figures(state, query))]
     facts += [("read by", query.id) for query in state.definitions.readers(stored.name)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from streamkit.errors import TopologyError
@@ -73,15 +74,15 @@ class ScriptSettings:
             return self.on_error
         return dead_letter(self.log_topic) if self.is_logging else SKIP
 
-    def with_set(self, statement: Set, text: ScriptText) -> ScriptSettings:
-        """The settings behind SET or UNSET; TopologyError for one that there is not, with the nearest."""
+    def with_set(self, statement: Set, text: ScriptText, known: Sequence[str] = tuple(SETTINGS)) -> ScriptSettings:
+        """The settings behind SET or UNSET; TopologyError for one that there is not, with the nearest of those that are known there."""
         name, value = plain_name(statement.name), statement.value
         if means_nothing(name):
             return self
         if name not in SETTINGS:
-            close = difflib.get_close_matches(name, SETTINGS, 1)
+            close = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise text.error(f"there is no setting {statement.name!r}; there are {', '.join(SETTINGS)}{hint}", statement.span)
+            raise text.error(f"there is no setting {statement.name!r}; there are {', '.join(known)}{hint}", statement.span)
         default = ScriptSettings()
         match name:
             case "streamkit.sql.dialect":

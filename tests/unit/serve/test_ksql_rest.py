@@ -155,7 +155,10 @@ def test_faults_have_places(ksql):
     [
         ({"ksql": 5}, "expected {"), ({}, "expected {"), ([], "expected a JSON object"), ({"ksql": "", "colour": 1}, "colour"),
         ({"ksql": "SHOW STREAMS;", "streamsProperties": {"bogus": "1"}}, "bogus"),
-        ({"ksql": "SHOW STREAMS;", "streamsProperties": []}, None), ({"ksql": "SHOW STREAMS;", "streamsProperties": "x"}, "streamsProperties"),
+        ({"ksql": "SHOW STREAMS;", "streamsProperties": []}, "streamsProperties"), ({"ksql": "SHOW STREAMS;", "requestProperties": 5}, "requestProperties"),
+        ({"ksql": "SHOW STREAMS;", "commandSequenceNumber": "x"}, "commandSequenceNumber"),
+        ({"ksql": "SHOW STREAMS;", "commandSequenceNumber": -1, "requestProperties": {"a": 1}, "streamsProperties": None}, None),
+        ({"ksql": "SHOW STREAMS;", "streamsProperties": "x"}, "streamsProperties"),
     ],
 )  # fmt: skip
 def test_a_body_that_cannot_be_meant(server, body, words):
@@ -214,6 +217,18 @@ def test_decimals_are_numbers(server):
         row = f'[{digits}, [1.50, null], {{"x \\"y": 2.50}}, {{"d": 0.01, "f": "e"}}, null]'
         assert shown.format(row=row) in answer.text, answer.text
         json.loads(answer.text.splitlines()[1].rstrip(","))
+
+
+def test_a_statement_of_another_kind_is_no_query(server):
+    """It is shown, as several are counted."""
+    for text, found in (("SHOW STREAMS;", "found SHOW STREAMS"), ("SELECT 1; SELECT 2;", "found 2 statements")):
+        assert found in server.post("/query", json={"ksql": text}).json()["message"]
+
+
+def test_names_and_types_of_columns_can_be_read_again(server):
+    """A backtick in a name is doubled, and a column of nothing but null has a type."""
+    header, *_ = server.post("/query", json={"ksql": "SELECT 1 AS `a``b`, NULL AS n, STRUCT(1 AS `c``d`) AS s;"}).json()
+    assert header["header"]["schema"] == "`a``b` INTEGER, `n` VOID, `s` STRUCT<`c``d` INTEGER>"
 
 
 def test_a_query_goes_on(log, server, ksql):
@@ -305,6 +320,8 @@ def test_rows_are_inserted(log, server, ksql):
         (['{"target": "clicks"}', '{"who": "ann"}', '{"who": "bob", "WHO": "bob"}'], "the body, line 3: the name 'who' is twice"),
         (['{"target": "clicks"}', '{"who": NaN}'], "the body, line 2 is no JSON: found NaN"),
         (['{"target": "clicks"}', '{"who": "ann",}'], "the body, line 2 is no JSON"),
+        (['{"target": "clicks", "colour": 1}', '{"who": "ann"}'], "the field 'colour' is not known"),
+        (['{"target": "clicks", "properties": {"auto.offset.reset": "bad"}}', '{"who": "ann"}'], "'bad'"),
         (['{"target": NaN}'], "the body, line 1 is no JSON"),
     ],
 )  # fmt: skip
@@ -465,7 +482,16 @@ def test_what_the_server_is(server, ksql):
     (host,) = server.get("/clusterStatus").json()["clusterStatus"].values()
     assert host["activeStandbyPerQuery"]["CTAS_TOTALS_1"]["activePartitions"] == [{"topic": "clicks", "partition": 0}]
     assert server.get("/status/stream/`clicks`/create").json()["status"] == "SUCCESS"
-    assert server.get("/status/stream/other/create").status_code == 404
+    for command in (
+        "stream/`other`/create",
+        "stream/`other`/drop",
+        "table/`clicks`/create",
+        "stream/`clicks`/nothing",
+        "terminate/CTAS_TOTALS_1/execute",
+    ):
+        assert server.get(f"/status/{command}").status_code == 404
+    ids = [one["commandId"] for one in ksql("TERMINATE CTAS_TOTALS_1; DROP TABLE totals;")]
+    assert [server.get(f"/status/{id}").json()["status"] for id in ids] == ["SUCCESS"] * 2
 
 
 def test_a_server_that_changes_nothing(log):

@@ -139,7 +139,7 @@ def test_a_source_is_described(shop):
     assert table(shop, "DESCRIBE kept") == [("a", "int", "key"), ("b", "string", "")]
     facts = table(shop, "DESCRIBE totals EXTENDED")
     found = dict(facts)
-    assert (found["kind"], found["topic"], found["rows"], found["filled by"]) == ("table", "totals", "1", "CTAS_TOTALS_1")
+    assert (found["kind"], found["topic"], found["records"], found["filled by"]) == ("table", "totals", "1", "CTAS_TOTALS_1")
     assert (found["CTAS_TOTALS_1: records read"], found["CTAS_TOTALS_1: records written"]) == ("3", "1")
     assert dict(table(shop, "DESCRIBE users EXTENDED"))["value_format"] == "JSON"
     assert dict(table(shop, "DESCRIBE clicks EXTENDED"))["read by"] == "CTAS_TOTALS_1"
