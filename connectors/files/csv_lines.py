@@ -59,11 +59,11 @@ def unclosed_line(file: BinaryIO, delimiter: str = ",") -> int | None:
     """The line of the record in which a quote is opened that is never closed; None if there is none."""
     if not file.seekable():
         return None
-    start, following, last = 1, 1, list[str]()
-    with _reading(file, delimiter, behind=("\n",)) as reader:  # a blank line, unless a quote is open there
-        for last in reader:
+    start, following, values = 1, 1, list[str]()
+    with _reading(file, delimiter, behind=("\n",)) as reader:
+        for values in reader:  # noqa: B007 the last ones are asked for below
             start, following = following, reader.line_num + 1
-    return start if last else None
+    return start if values else None  # the line behind it all is blank, unless a quote is open there
 
 
 def csv_blocks(blocks: Iterable[bytes], delimiter: str = ",") -> Iterator[bytes]:

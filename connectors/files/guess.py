@@ -270,7 +270,9 @@ def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, d
     try:
         table = _texts(records, names, lines)
     except pa.ArrowInvalid as error:
-        raise SchemaError(_unclosed(head, lines.delimiter) or _uneven(head, lines.delimiter) or f" cannot be read as csv: {error}") from None
+        raise SchemaError(
+            _unclosed(head, lines.delimiter) or _uneven(head, lines.delimiter) or f" cannot be read as csv: {error}"
+        ) from None
     columns = [one_array(column) for column in table.columns]
     types = [type_of_texts(texts, lines.spelling) for texts in columns]
     sample = [
