@@ -113,8 +113,11 @@ def _stands(transaction: Transaction, application: str, wanted: ViewPosition) ->
     positions = applications.positions_of(transaction, moment.id)
     read = applications.inputs_of(transaction, moment.id)
     found = {}
-    for name in wanted.offsets:
-        topic_id = topics.get(transaction, name).id
+    for name, ends in wanted.offsets.items():
+        topic = topics.get(transaction, name)
+        topic_id = topic.id
+        if beyond := [partition for partition in ends if not 0 <= partition < topic.partitions]:
+            raise ConfigError(f"found the partition {beyond[0]} of {name!r}; expected one of 0 to {topic.partitions - 1}")
         if topic_id not in read and name in {one for one, _ in applications.program_inputs(transaction, moment.id)}:
             raise ConfigError(
                 f"the application {application!r} has read a former topic {name!r}, which was deleted and made again; it reads the new one from its "

@@ -148,7 +148,7 @@ class Rest:
         worker = tasks[0].worker if tasks else self._worker
         return {
             "name": name,
-            "connector": {"state": self._connector_state(name), "worker_id": worker},
+            "connector": {"state": self._connector_state(name, tasks), "worker_id": worker},
             "tasks": [_task(one) for one in tasks],
             "type": self._kind(name),
         }
@@ -233,9 +233,11 @@ class Rest:
     def _kind(self, name: str) -> str:
         return "sink" if issubclass(class_of(self._config(name)[CLASS]), Sink) else "source"
 
-    def _connector_state(self, name: str) -> str:
+    def _connector_state(self, name: str, tasks: Sequence[TaskStatus]) -> str:
+        """What was asked of it; where that is to run, and no worker has any of its tasks, that nobody does it."""
         asked = status.read_requests(self._log).get(name, status.Request(name))
-        return "STOPPED" if asked.is_stopped else "PAUSED" if asked.is_paused else "RUNNING"
+        is_left = bool(tasks) and all(one.state == status.UNASSIGNED for one in tasks)
+        return "STOPPED" if asked.is_stopped else "PAUSED" if asked.is_paused else "UNASSIGNED" if is_left else "RUNNING"
 
 
 def _task_id(one: TaskStatus) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from streamkit.serve.refusals import RefusedError, bad_request, refusal_of
 from streamkit.serve.resource import Asked, Parameter, Resource
 
 TAIL_READ_ROWS = 10_000  # of what came between two looks, the newest; the rest is left out and said to be
+DELETED_BEFORE = "were deleted since the page before, and nobody read them"
 TAIL_SHOWN_ROWS = 500  # of those that a viewer wants
 PAGE_ROWS = 100
 
@@ -45,7 +46,10 @@ def records(asked: Asked) -> RowsAnswer | StreamAnswer:
     format = None if asked["raw"] or asked.form not in ROW_FORMS[:2] else topic.format
     needs_values = format is not None or HEADERS in wanted.columns
     decoded, page = page.decoded(format) if needs_values else (None, page)
-    return RowsAnswer("records", page.rows, _facts(topic, page, starts, asked), decoded)
+    facts = _facts(topic, page, starts, asked)
+    if gone := [f"offsets {start} to {end - 1} of partition {one}" for one, start, end in _deleted_since(asked, wanted)]:
+        facts["note"] = "; ".join([f"{', '.join(gone)} {DELETED_BEFORE}", *([facts["note"]] if "note" in facts else [])])
+    return RowsAnswer("records", page.rows, facts, decoded)
 
 
 def _wanted(asked: Asked, topic: Topic) -> Wanted:
@@ -99,6 +103,20 @@ def _starts_of_cursor(log: Log, topic: Topic, text: str) -> dict[int, int]:
     return {one: min(max(offsets.get(one, start), start), end) for one, (start, end) in bounds_of(log, topic.name).items()}
 
 
+def _deleted_since(asked: Asked, wanted: Wanted) -> list[tuple[int, int, int]]:
+    """The partitions whose records behind a cursor were deleted before they were read, each with the first of these offsets, and the one behind."""
+    place = asked["cursor"] if asked.form != EVENTS else asked["cursor"] or asked.last_event
+    if place is None:
+        return []
+    reached = cursor_place(place, {"offsets": dict})["offsets"]
+    found = []
+    for partition, (start, _) in sorted(bounds_of(asked.log, wanted.topic.name).items()):
+        offset = reached.get(str(partition), start)
+        if isinstance(offset, int) and offset < start and (wanted.partitions is None or partition in wanted.partitions):
+            found.append((partition, offset, start))
+    return found
+
+
 def _page(asked: Asked, wanted: Wanted, starts: Mapping[int, int], ends: Mapping[int, int]) -> RecordPage:
     limit = asked.rows("limit", "ask for the rest with the cursor of the answer")
     return PageReader(asked.log, wanted, asked.limits.page(limit), asked.goes_on).page(starts, ends)
@@ -140,6 +158,10 @@ class TailQuery:
     where: str | None
     is_raw: bool
 
+    def has(self, partition: int) -> bool:
+        """Whether records of a partition are wanted."""
+        return self.partitions is None or partition in self.partitions
+
 
 class TopicTail:
     """What comes to a topic; one look is for all who watch it."""
@@ -162,8 +184,13 @@ class TopicTail:
         page = self.tail.look(self.log)
         if page is None:
             return {}
-        left_out = [_skipped(one.partition, one.start, one.end, one.why) for one in page.skipped]
-        return {query: [*self._events(query, page.rows), *left_out] for query in queries}
+        return {
+            query: [
+                *self._events(query, page.rows),
+                *(_skipped(one.partition, one.start, one.end, one.why) for one in page.skipped if query.has(one.partition)),
+            ]
+            for query in queries
+        }
 
     def _events(self, query: TailQuery, rows: pa.Table) -> list[Event]:
         if not rows.num_rows:
@@ -242,8 +269,13 @@ def _before(asked: Asked, wanted: Wanted, tail: TopicTail, is_first: bool) -> li
     format = None if asked["raw"] else topic.format
     events = records_events(one_batch(table), format, _cursor(topic, {**ends, **page.following})) if table.num_rows else []
     why = str(page.failure) if page.failure is not None else page.why or "the page before the live records is full"
-    left = [(one, offset, ends[one]) for one, offset in sorted(page.following.items()) if offset < ends.get(one, 0)]
-    return [Event(": begun\n\n"), *events, *(_skipped(*place, why) for place in left)]
+    left = [
+        (one, offset, ends[one])
+        for one, offset in sorted(page.following.items())
+        if offset < ends.get(one, 0) and (wanted.partitions is None or one in wanted.partitions)
+    ]
+    gone = [_skipped(*place, DELETED_BEFORE) for place in _deleted_since(asked, wanted)]
+    return [Event(": begun\n\n"), *gone, *events, *(_skipped(*place, why) for place in left)]
 
 
 PARAMETERS = (

@@ -19,6 +19,8 @@ from pyspark.sql import SparkSession
 from streamkit.spark.registration import register_source
 
 _warmed: set[str | None] = set()  # ids of Spark applications
+# What is wrong with Spark, the query will say; of a session that is stopped meanwhile, pyspark looks for parts that are None.
+GOING = (PySparkException, Py4JError, OSError, AttributeError)
 
 
 def warm_up(session: SparkSession) -> None:
@@ -37,14 +39,14 @@ def _begin(work: Callable[[SparkSession], None], session: SparkSession) -> None:
 
 
 def _look_up(session: SparkSession) -> None:
-    with suppress(PySparkException, Py4JError, OSError):  # what is wrong with Spark, the query will say
+    with suppress(*GOING):
         register_source(session)
 
 
 def _start_workers(session: SparkSession) -> None:
     """One small job, planned and exchanged as those of an epoch are."""
     cores = session.sparkContext.defaultParallelism
-    with suppress(PySparkException, Py4JError, OSError):
+    with suppress(*GOING):
         rows = session.range(0, cores, 1, cores).selectExpr("cast(id as int) as task")
         rows.repartitionById(cores, rows["task"]).mapInArrow(_load, "task int").collect()
 

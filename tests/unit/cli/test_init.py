@@ -77,7 +77,8 @@ def runs(streamkit, tmp_path, monkeypatch):
 def runs_as_told(tmp_path, name, output):
     """Run the topology as the output of `init` says, and its test; returns the rows of its output."""
     test = str(tmp_path / f"test_{name}_counts.py")
-    run = shlex.split(re.search(r"run it: +streamkit (.*)", output)[1])
+    (told,) = re.findall(r"run it: +streamkit (.*)", output)
+    run = shlex.split(told)
     for program in (
         Program("streamkit.cli", *run, has_errors=True),
         Program(None, test, code=AS_SCRIPT, has_errors=True),

@@ -68,6 +68,8 @@ def test_a_wait_that_is_too_long(api, refused):
     for wrong in ("soon", "[1]", '{"orders": 1}', "[" * 10_000):
         assert refused(APP, wait_for=wrong)[0] == 400
     assert "does not read the topic 'totals'" in refused(APP, wait_for='{"totals": {"0": 1}}')[1]
+    assert refused(APP, wait_for='{"orders": {"7": 1}}')[0] == 400
+    assert "found the partition 7 of 'orders'; expected one of 0 to 1" in refused(APP, wait_for='{"orders": {"7": 1}}')[1]
     assert refused("/api/v1/applications/nobody", wait_for=1)[0] == 404
 
 

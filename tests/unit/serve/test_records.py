@@ -77,6 +77,19 @@ def test_a_cursor_goes_on_behind_what_comes_later(get, log):
     assert [one["id"] for one in get(RECORDS, cursor=cursor)["records"]] == [99]
 
 
+def test_a_cursor_says_what_was_deleted_before_it_went_on(get, log):
+    """Records behind a page that were deleted before anybody read them are named beside the next page; a page that had them all says nothing."""
+    page = get(RECORDS, limit=2, partition=0)
+    whole = get(RECORDS, limit=1_000)
+    log.delete_records("orders", {0: 9})
+    after = get(RECORDS, limit=2, partition=0, cursor=page["cursor"])
+    assert [one["_offset"] for one in after["records"]] == [9, 10]
+    assert "offsets 2 to 8 of partition 0 were deleted since the page before" in after["note"]
+    assert "note" not in get(RECORDS, cursor=whole["cursor"]) and "note" not in get(
+        RECORDS, limit=2, partition=1, cursor=page["cursor"]
+    )
+
+
 def test_columns(get):
     """Only those that are wanted come, also where the condition is about others."""
     found = get(RECORDS, columns="customer,id", where="amount = 2.5")["records"]

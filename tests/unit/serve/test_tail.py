@@ -140,6 +140,19 @@ def test_a_topic_that_is_made_again(log, api):
         assert [event for event, _ in stream if event != "comment"] == ["problem"]
 
 
+def test_nothing_is_said_of_other_partitions(log, api):
+    """A stream of one partition has its last records, and no event of records of another that nobody asked for."""
+    with streaming(api, RECORDS, partition=0, offset=-2) as stream:
+        event, found = told(stream)
+        assert event == "records" and {row["_partition"] for row in found} == {0} and len(found) == 2
+        with log.producer() as producer:
+            producer.send_batch(
+                "orders", [{"id": 7_000 + number, "customer": f"c{number}", "amount": 1.0} for number in range(20)]
+            )
+        event, found = told(stream)
+        assert event == "records" and {row["_partition"] for row in found} == {0}
+
+
 def test_errors_of_streams_have_a_status(refused):
     """What is wrong with the question is said before a stream begins."""
     events = {"Accept": "text/event-stream"}

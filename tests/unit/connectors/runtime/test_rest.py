@@ -71,6 +71,15 @@ def test_connectors_are_shown(rest):
     assert "hunter2" not in json.dumps([found, get(rest, "/connectors/in/tasks"), get(rest, "/connectors/in/status")])
 
 
+def test_a_connector_whose_worker_is_gone(rest, log, monkeypatch):
+    """Once its worker has been silent for long the connector does not run, since nobody has any of its tasks."""
+    status.write_status(log, [status.TaskStatus("in", 0, status.RUNNING, "worker", "SqliteSource")])
+    assert get(rest, "/connectors/in/status")["connector"]["state"] == "RUNNING"
+    monkeypatch.setattr(status, "ALIVE_MS", 0)
+    found = get(rest, "/connectors/in/status")
+    assert (found["connector"]["state"], found["tasks"][0]["state"]) == ("UNASSIGNED", "UNASSIGNED")
+
+
 def test_status(rest, log):
     """A connector's state is what was asked of it; a task's, how it is."""
     found = get(rest, "/connectors/in/status")

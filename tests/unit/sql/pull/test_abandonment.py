@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
@@ -43,7 +44,6 @@ def test_a_query_ends_where_nobody_waits():
         with pytest.raises(AbandonedError), abandoned_unless(lambda: False):
             session.query(query)
         for looks in (1, 2):
-            left = iter([True] * looks)
-            with pytest.raises(AbandonedError), abandoned_unless(lambda left=left: next(left, False)):
+            with pytest.raises(AbandonedError), abandoned_unless(partial(next, iter([True] * looks), False)):
                 session.query(query)
         assert session.query(query).to_pylist() == [{"b": 3}]
