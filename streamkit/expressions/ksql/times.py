@@ -17,7 +17,7 @@ from streamkit.expressions.core.operation import Datum, Invocation, RuleError, a
 from streamkit.expressions.core.rows import broadcast
 from streamkit.expressions.ksql.function import formula, kernel
 from streamkit.expressions.times.datetime_formats import TimeReading, written
-from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, parsing_pattern, writing_pattern
+from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, java_parsing_pattern, java_writing_pattern
 from streamkit.plan.expression import TypedExpression
 from streamkit.time_zone import ZoneError
 from streamkit.zone_offsets import BEYOND, held_moments, offsets_of
@@ -69,7 +69,7 @@ def _all_fail(values: pa.Array, type: pa.DataType, reason: str) -> tuple[pa.Arra
 def read_by_format(texts: pa.Array, format: str, zone: str = "UTC") -> tuple[Integers, Mask, str]:
     """Microseconds since 1970 that texts of a format spell, which texts are not of it, and what to say of them."""
     try:
-        reading = TimeReading(texts, parsing_pattern(format), zone)
+        reading = TimeReading(texts, java_parsing_pattern(format), zone)
     except (PatternError, ZoneError) as error:
         return np.zeros(len(texts), np.int64), np.asarray(texts.is_valid()), str(error)
     wrong = np.asarray(texts.is_valid()) & ~reading.fits
@@ -97,7 +97,7 @@ def _named(name: str, call: Invocation, type: str) -> TypedExpression:
 @formula("parse_timestamp", "string, string -> timestamp", "string, string, string -> timestamp")
 def _parse_timestamp(call: Invocation) -> TypedExpression:
     """The time that a text of a format spells, in UTC or in the zone that the third argument names."""
-    checked_format(call, parsing_pattern)
+    checked_format(call, java_parsing_pattern)
     return _named("ksql_time_by_format", call, "timestamp")
 
 
@@ -113,7 +113,7 @@ def _time_by_format(_: TypedExpression, text: Datum, format: Datum, *zone: Datum
 @formula("parse_date", "string, string -> date")
 def _parse_date(call: Invocation) -> TypedExpression:
     """The date that a text of a format spells."""
-    checked_format(call, parsing_pattern)
+    checked_format(call, java_parsing_pattern)
     return _named("ksql_date_by_format", call, "date")
 
 
@@ -130,14 +130,14 @@ def _date_by_format(_: TypedExpression, text: Datum, format: Datum) -> Datum:
 @formula("format_timestamp", "timestamp, string -> string", "timestamp, string, string -> string")
 def _format_timestamp(call: Invocation) -> TypedExpression:
     """The time as a text of a format, in UTC or in the zone that the third argument names."""
-    checked_format(call, writing_pattern)
+    checked_format(call, java_writing_pattern)
     return _named("ksql_formatted", call, "string")
 
 
 @formula("format_date", "date, string -> string")
 def _format_date(call: Invocation) -> TypedExpression:
     """The date as a text of a format."""
-    checked_format(call, writing_pattern, _TIME_LETTERS)
+    checked_format(call, java_writing_pattern, _TIME_LETTERS)
     return call.build(
         TypedExpression(
             "ksql_formatted", "string", (call.of("ksql_cast", call.typed(0), literal("timestamp", "string")), call.typed(1))
@@ -155,7 +155,7 @@ def formatted_texts(value: Datum, format: Datum, *zone: Datum) -> Datum:
 
     def write(values: pa.Array, pattern: str, name: str = "UTC") -> tuple[pa.Array, Mask, str]:
         try:
-            texts = _in_zone(values, writing_pattern(pattern), name)
+            texts = _in_zone(values, java_writing_pattern(pattern), name)
         except (PatternError, ZoneError, pa.ArrowInvalid) as error:
             return _all_fail(values, pa.string(), str(error))
         return texts, np.zeros(len(values), bool), ""
@@ -297,7 +297,7 @@ _shift("datesub", "date", "date", -1, "The date so many units before.")
 @formula("timestamptostring", "bigint, string -> string", "bigint, string, string -> string")
 def _timestamptostring(call: Invocation) -> TypedExpression:
     """Milliseconds since 1970 as a text of a format, in UTC or in the zone that the third argument names."""
-    checked_format(call, writing_pattern)
+    checked_format(call, java_writing_pattern)
     millis, *rest = call.values
     return TypedExpression("ksql_formatted", "string", (call.of("ksql_from_unixtime", millis), *rest))
 

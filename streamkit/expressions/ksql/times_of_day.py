@@ -27,7 +27,7 @@ from streamkit.expressions.ksql.times import (
     shift_micros,
     unit_micros,
 )
-from streamkit.expressions.times.datetime_patterns import parsing_pattern, writing_pattern
+from streamkit.expressions.times.datetime_patterns import java_parsing_pattern, java_writing_pattern
 from streamkit.plan.expression import TypedExpression
 
 AS_TIME, WITHOUT_TIMES = "ksql_as_time", "ksql_without_times"
@@ -64,7 +64,7 @@ def _retyped(_: TypedExpression, value: Datum) -> Datum:
 @formula("format_time", "time, string -> string")
 def _format_time(call: Invocation) -> TypedExpression:
     """The time of the day as a text of a format."""
-    checked_format(call, writing_pattern, _DATE_LETTERS)
+    checked_format(call, java_writing_pattern, _DATE_LETTERS)
     return TypedExpression("ksql_formatted_time", "string", call.values)
 
 
@@ -79,7 +79,7 @@ def _formatted_time(_: TypedExpression, value: Datum, format: Datum) -> Datum:
 @formula("parse_time", "string, string -> time")
 def _parse_time(call: Invocation) -> TypedExpression:
     """The time of the day that a text of a format spells."""
-    checked_format(call, parsing_pattern, _DATE_LETTERS)
+    checked_format(call, java_parsing_pattern, _DATE_LETTERS)
     return TypedExpression("ksql_time_of_day_by_format", "time", call.values)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+import zoneinfo
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -40,6 +42,17 @@ _OFFSETS = {  # what each field of an offset looks like
     ("Z", 3): r"[+-][0-9]{4}", ("Z", 4): r"GMT(?:[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?", ("Z", 5): r"[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?|Z",
     ("O", 1): r"GMT(?:[+-][0-9]{1,2}(?::[0-9]{2}(?::[0-9]{2})?)?)?", ("O", 4): r"GMT(?:[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?",
     ("V", 2): r"[A-Za-z][A-Za-z0-9_/+~.:-]*|[+-][0-9:]+",
+}  # fmt: skip
+REGIONS = {  # what Java reads the short names of zones as
+    "PST": "America/Los_Angeles", "PDT": "America/Los_Angeles", "MST": "America/Denver", "MDT": "America/Denver", "CST": "America/Chicago",
+    "CDT": "America/Chicago", "EST": "America/New_York", "EDT": "America/New_York", "BST": "Europe/London", "CET": "Europe/Paris",
+    "CEST": "Europe/Paris", "JST": "Asia/Tokyo", "IST": "Asia/Kolkata",
+}  # fmt: skip
+LONG_NAMES = {
+    "PST": "Pacific Standard Time", "PDT": "Pacific Daylight Time", "MST": "Mountain Standard Time", "MDT": "Mountain Daylight Time",
+    "CST": "Central Standard Time", "CDT": "Central Daylight Time", "EST": "Eastern Standard Time", "EDT": "Eastern Daylight Time",
+    "GMT": "Greenwich Mean Time", "BST": "British Summer Time", "CET": "Central European Standard Time", "CEST": "Central European Summer Time",
+    "JST": "Japan Standard Time", "IST": "India Standard Time",
 }  # fmt: skip
 _LIMIT = (1 << 63) // SECOND_MICROS - DAY_SECONDS
 Numbers = dict[str, np.ndarray]
@@ -86,7 +99,7 @@ class TimeReading:
                     value = value * 10 + digit
                 sound &= _enter(numbers, part, value * 10 ** (9 - width) if part.letter == "S" else value)
                 start += width
-        micros, exists = local_times(numbers, len(places))
+        micros, exists = local_times(numbers, len(places), self._pattern.is_java)
         self.micros[places], held = self._moments(micros)
         self.fits[places] = sound & exists & held
         done[places] = sound
@@ -103,14 +116,16 @@ class TimeReading:
         for name, field in fields:
             group = found.field(name).fill_null("")
             present = np.asarray(pc.greater(pc.binary_length(group), 0))
-            if (field.letter, field.count) in _OFFSETS:
+            if field.letter == "z":
+                group = _regions(group)
+            if (field.letter, field.count) in _OFFSETS or field.letter == "z":
                 zones = group if zones is None else pc.if_else(pa.array(present), group, zones)
                 continue
             value = _group_numbers(group, field, present)
             if field.letter == "y":
                 sound &= ~((value == 0) & np.asarray(pc.starts_with(group, "-")))
             sound &= _enter(numbers, field, value, present)
-        micros, exists = local_times(numbers, len(places))
+        micros, exists = local_times(numbers, len(places), self._pattern.is_java)
         moments, known = self._moments_in(micros, zones, sound)
         self.micros[places] = moments
         self.fits[places] = sound & exists & known
@@ -138,6 +153,13 @@ def moments_by_zone(micros: np.ndarray, zones: pa.StringArray, default: str) -> 
         except ZoneError:
             known[mine] = False
     return moments, known
+
+
+def _regions(names: pa.StringArray) -> pa.StringArray:
+    """The regions that short names of zones stand for; other names as they are."""
+    encoded = names.dictionary_encode()
+    known = pa.array([REGIONS.get(name.upper(), name) for name in encoded.dictionary.to_pylist()], pa.string())
+    return known.take(encoded.indices)
 
 
 def _offset_name(text: str) -> str:
@@ -195,6 +217,8 @@ def _first(field: Field) -> int:
 
 def _names(field: Field) -> tuple[str, ...]:
     """The words that a field is written with; none if it is a number."""
+    if field.letter in "MLE" and field.count == 5:
+        return tuple(name[0] for name in (WEEKDAYS if field.letter == "E" else MONTHS))
     if field.letter in "ML" and field.count >= 3:
         return MONTHS if field.count == 4 else tuple(name[:3] for name in MONTHS)
     if field.letter == "E":
@@ -236,6 +260,8 @@ def _field_expression(field: Field) -> str:
         return "|".join(map(re.escape, names))
     if (field.letter, field.count) in _OFFSETS:
         return _OFFSETS[field.letter, field.count]
+    if field.letter == "z":
+        return _OFFSETS["V", 2]
     if field.letter == "S":
         return f"[0-9]{{1,{field.count}}}"
     if field.letter == "y":
@@ -248,16 +274,27 @@ def _field_expression(field: Field) -> str:
     return "[0-9]{1,9}" if field.count == 1 else "[0-9]{2}"
 
 
-def local_times(numbers: Numbers, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Microseconds since 1970 of the fields' numbers, and whether there is such a time."""
+def local_times(numbers: Numbers, count: int, is_java: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Microseconds since 1970 of the fields' numbers, and whether there is such a time.
+
+    As Java reads them, the 31st of a shorter month is its last day, and a weekday must be that of the date.
+    """
     year, month, day = _number(numbers, "y", 1970, count), _number(numbers, "M", 1, count), _number(numbers, "d", 1, count)
     known = numbers.get("y?", np.zeros(count, bool))
     if "G" in numbers:
         after_christ = ~numbers["G?"] | (numbers["G"] == 1)
         year = np.where(known & ~after_christ, 1 - year, year)
+    if is_java and {"M", "d"} <= numbers.keys():
+        lengths = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[np.clip(month, 1, 12) - 1] + (
+            (month == 2) & is_leap(year)
+        )
+        day = np.where(day <= 31, np.minimum(day, lengths), day)
     days, exists = days_from_civil(year, month, day)
     if "D" in numbers:
         days, exists = _by_day_of_year(numbers, year, days, exists)
+    if "E" in numbers:
+        exists = exists & (~numbers["E?"] | ((days + 3) % 7 == numbers["E"]))
     if "G" in numbers and "y" in numbers:
         exists = exists & (~known | (numbers["y"] >= 1))
     hour, agrees = _hour(numbers, count)
@@ -361,7 +398,7 @@ class Writing:
         if names := _names(field):
             return pa.array(names).take(pa.array(self._number(field.letter) - _first(field)))
         if (field.letter, field.count) in _OFFSETS or field.letter == "z":
-            return self._zone_texts(field)
+            return self._zone_texts(field, pattern)
         if field.letter == "S":
             digits = pc.utf8_lpad(pa.array(self._micro).cast(pa.string()), 6, "0")
             return pc.utf8_slice_codeunits(pc.utf8_rpad(digits, 9, "0"), 0, field.count)
@@ -370,15 +407,32 @@ class Writing:
             return _years(np.where(value >= 1, value, 1 - value) if _has_era(pattern) else value, field)
         return pc.utf8_lpad(pa.array(value).cast(pa.string()), field.count, "0")
 
-    def _zone_texts(self, field: Field) -> pa.StringArray:
+    def _zone_texts(self, field: Field, pattern: Pattern) -> pa.StringArray:
         assert self._zone is not None
         assert self._offsets is not None
+        if field.letter == "z" and pattern.is_java:
+            return self._java_names(field)
         if field.letter in "Vz":
             return pa.repeat(_zone_name(self._zone, field), len(self._days))
         different, places = np.unique(self._offsets, return_inverse=True)
         return pa.array([offset_text(int(seconds), field) for seconds in different]).take(pa.array(places.reshape(-1)))
 
+    def _java_names(self, field: Field) -> pa.StringArray:
+        """The names that a zone has at these times, such as PST in winter and PDT in summer."""
+        assert self._zone is not None
+        assert self._offsets is not None
+        different, firsts, places = np.unique(self._offsets, return_index=True, return_inverse=True)
+        seconds = (self._days * DAY_SECONDS + self._second)[firsts] - different
+        names = [java_zone_name(self._zone, int(moment), field.count) for moment in seconds]
+        return pa.array(names, pa.string()).take(pa.array(places.reshape(-1)))
+
     def _number(self, letter: str) -> np.ndarray:
+        if letter == "A":
+            return np.asarray(self._second * 1000 + self._micro // 1000)
+        if letter in "nN":
+            return np.asarray(self._micro * 1000 + (self._second * 1_000_000_000 if letter == "N" else 0))
+        if letter in "ec":  # of weeks that begin on Sunday
+            return np.asarray((self._days + 4) % 7 + 1)
         if letter in "HkKhms" or letter == "a":
             hour = self._second // 3600
             return {  # type: ignore[no-any-return]
@@ -423,6 +477,20 @@ def _zone_name(zone: str, field: Field) -> str:
     if zone in long and field.count == 4:
         return long[zone]
     return "UTC" if zone == "UT" else zone
+
+
+def java_zone_name(zone: str, moment: int, count: int) -> str:
+    """The name that Java gives a zone at a moment, in seconds since 1970: a short one, or with four letters a long one."""
+    plain = _zone_name(zone, Field("z", count))
+    if fixed_offset(zone) is not None:
+        return plain
+    try:
+        name = dt.datetime.fromtimestamp(moment, zoneinfo.ZoneInfo(zone)).tzname()
+    except (ValueError, OverflowError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        return plain
+    if name is None or not name.isalpha():
+        return plain
+    return LONG_NAMES.get(name, plain) if count == 4 else name
 
 
 def has_one_name(zone: str) -> bool:

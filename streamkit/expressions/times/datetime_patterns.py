@@ -1,7 +1,7 @@
 """
 Patterns of dates and times, such as yyyy-MM-dd HH:mm:ss: what Spark takes, as a tree; what it refuses, and what StreamKit cannot do, is refused.
 
-Letters are those of Java's DateTimeFormatter, with Spark's limits on them.
+Letters are those of Java's DateTimeFormatter, with Spark's limits on them. Patterns of Java itself, which ksqlDB takes, have more letters.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ _MOST = {  # the most letters of each, as Spark takes them
     "G": 4, "y": 6, "M": 4, "L": 4, "d": 2, "D": 3, "E": 4, "F": 1, "a": 1, "h": 2, "H": 2, "k": 2, "K": 2, "m": 2, "s": 2, "S": 9, "Q": 4, "q": 4,
     "V": 2, "z": 4, "O": 4, "X": 5, "x": 5, "Z": 5,
 }  # fmt: skip
+
+_OF_JAVA = {**_MOST, "u": 10, "y": 10, "E": 5, "M": 5, "L": 5, "e": 5, "c": 5, "n": 19, "A": 19, "N": 19}
+_REFUSED_IN_PARSING_BY_JAVA = frozenset("FqQnANec")
+_NARROW = 5  # letters of a field that is one character
 
 
 class PatternError(ValueError):
@@ -67,6 +71,7 @@ class Pattern:
 
     text: str
     parts: tuple[PatternPart, ...]
+    is_java: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -122,8 +127,28 @@ def writing_pattern(text: str) -> Pattern:
     return _pattern(text, False)
 
 
-def _pattern(text: str, parsing: bool) -> Pattern:
-    _check_letters(text, parsing)
+@lru_cache(maxsize=256)
+def java_parsing_pattern(text: str) -> Pattern:
+    """The pattern with which Java reads texts; PatternError if there is none."""
+    pattern = _pattern(text, True, True)
+    for field in pattern.fields:
+        if field.letter in _REFUSED_IN_PARSING_BY_JAVA or (
+            field.letter in "EMLz" and field.count >= (4 if field.letter == "z" else _NARROW)
+        ):
+            raise PatternError(f"the format {text!r} has {field.text!r}, by which texts are written and not read")
+    _check_neighbours(pattern)
+    return pattern
+
+
+@lru_cache(maxsize=256)
+def java_writing_pattern(text: str) -> Pattern:
+    """The pattern with which Java writes texts; PatternError if there is none."""
+    return _pattern(text, False, True)
+
+
+def _pattern(text: str, parsing: bool, is_java: bool = False) -> Pattern:
+    if not is_java:
+        _check_letters(text, parsing)
     stack: list[list[PatternPart]] = [[]]
     place = 0
     while place < len(text):
@@ -132,7 +157,7 @@ def _pattern(text: str, parsing: bool) -> Pattern:
             end = place
             while end < len(text) and text[end] == letter:
                 end += 1
-            stack[-1].append(_field(letter, end - place, text, parsing))
+            stack[-1].append(_field(letter, end - place, text, is_java))
             place = end
         elif letter == "'":
             literal, place = _quoted(text, place)
@@ -142,7 +167,7 @@ def _pattern(text: str, parsing: bool) -> Pattern:
             place += 1
     while len(stack) > 1:  # Java closes what is open at the end
         _close(stack)
-    return Pattern(text, tuple(stack[0]))
+    return Pattern(text, tuple(stack[0]), is_java)
 
 
 def _punctuation(letter: str, stack: list[list[PatternPart]], text: str) -> None:
@@ -188,20 +213,23 @@ def _check_letters(text: str, parsing: bool) -> None:
                 raise PatternError(f"the format {text!r} has {letter!r}, which Spark refuses{' in parsing' if parsing else ''}")
 
 
-def _field(letter: str, count: int, text: str, parsing: bool) -> Field:
-    most = _MOST.get(letter)
+def _field(letter: str, count: int, text: str, is_java: bool) -> Field:
+    most = (_OF_JAVA if is_java else _MOST).get(letter)
     field = Field(letter, count)
-    if letter in "gv":
+    if letter in "gv" or (is_java and letter in "BpYwW"):
         raise PatternError(f"the format {text!r} has {letter!r}, which StreamKit does not translate")
     if most is None:
         raise PatternError(f"the format {text!r} has {letter!r}, which is no letter of a format; write it between single quotes")
     if count > most or (letter == "V" and count != 2) or (letter == "O" and count not in (1, 4)):
-        raise PatternError(f"the format {text!r} has {field.text!r}: Spark takes {_takes(letter)}")
-    return field
+        raise PatternError(
+            f"the format {text!r} has {field.text!r}: {'Java' if is_java else 'Spark'} takes {_takes(letter, most)}"
+        )
+    if letter == "u":
+        return Field("y", count)
+    return Field("E", count) if letter in "ec" and count >= 3 else field
 
 
-def _takes(letter: str) -> str:
-    most = _MOST[letter]
+def _takes(letter: str, most: int) -> str:
     return {"V": "VV", "O": "O or OOOO"}.get(letter, letter if most == 1 else f"{letter} to {letter * most}")
 
 
