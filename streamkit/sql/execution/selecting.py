@@ -66,7 +66,11 @@ class PlannedQuery:
     def table(self) -> pa.Table:
         """Its rows, of one moment; EvaluationError at the query's place for one that makes an expression fail."""
         with failing_at(self.at):
-            inputs = self.reader.read(list(self.plan.inputs()), self.as_of_ms)
+            is_plain = not any(
+                isinstance(side.read, PullPlan) for side in self.plan.sides
+            )  # WHERE is what fails as rows are read
+            with failing_at(self.plan.where_at if is_plain else None):
+                inputs = self.reader.read(list(self.plan.inputs()), self.as_of_ms)
             return PullExecution(self.matching).rows(self.plan, iter(inputs))
 
     def lines(self) -> list[str]:

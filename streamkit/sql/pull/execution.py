@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -37,10 +37,11 @@ class PullExecution:
         """The rows of a query. EvaluationError as in a topology, for the first row that makes an expression fail."""
         rows = self._joined(plan, inputs)
         if plan.where is not None:
-            rows = _where(plan.where, rows)
+            with failing_at(plan.where_at):
+                rows = _where(plan.where, rows)
         if plan.groups is not None:
-            rows = self._grouped(plan.groups, self._by_time(plan, rows))
-        found = _computed((*plan.columns, *plan.order_columns), rows)
+            rows = self._grouped(plan, plan.groups, self._by_time(plan, rows))
+        found = _computed((*plan.columns, *plan.order_columns), rows, plan.places)
         if plan.is_distinct:
             found = self._distinct(found)
         if plan.order:
@@ -82,13 +83,13 @@ class PullExecution:
             return rows
         return rows.take(pa.array(self.matching.order([OrderKey(_column(rows, name)) for name in plan.by_time], None)))
 
-    def _grouped(self, groups: PlannedGroups, rows: pa.Table) -> pa.Table:
+    def _grouped(self, plan: PullPlan, groups: PlannedGroups, rows: pa.Table) -> pa.Table:
         """A row for each group, by StreamKit's own aggregates."""
         names = [name for name, _ in groups.columns]
         parts: list[list[pa.Array]] = []
         for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
             check_waited_for()
-            keys, states = _states(groups, batch)
+            keys, states = _states(groups, batch, plan.places)
             parts.append(_folded(groups, keys, states))
             if sum(len(part[0]) for part in parts) > PARTIAL_GROUPS and len(parts) > 1:
                 parts = [_together(groups, parts)]
@@ -115,20 +116,38 @@ def _kept(
 
 
 @contextmanager
-def failing_at(at: Location) -> Iterator[None]:
-    """EvaluationError of what is done inside names the place of the query, too."""
+def failing_at(at: Location | None) -> Iterator[None]:
+    """EvaluationError of what is done inside names the place, too, unless it has one, or none is known."""
     try:
         yield
     except EvaluationError as error:
+        if at is None or "\n  at " in str(error):
+            raise
         placed = type(error)(f"{error}\n  at {at.shown}")
         placed.row, placed.call, placed.is_placed = error.row, error.call, error.is_placed
         raise placed from error
 
 
-def _states(groups: PlannedGroups, batch: pa.RecordBatch) -> tuple[list[pa.Array], list[pa.Array]]:
+def computed(
+    columns: Sequence[tuple[str, TypedExpression]], rows: pa.RecordBatch, places: Mapping[str, Location]
+) -> dict[str, pa.Array]:
+    """Columns of rows; EvaluationError names the place of the first that fails."""
+    try:
+        return evaluate_all(columns, rows)
+    except EvaluationError:
+        for name, one in columns:  # each alone, to know which of them fails
+            with failing_at(places.get(name)):
+                evaluate_all([(name, one)], rows)
+        raise
+
+
+def _states(
+    groups: PlannedGroups, batch: pa.RecordBatch, places: Mapping[str, Location]
+) -> tuple[list[pa.Array], list[pa.Array]]:
     """The group of each row, and the states of the aggregates after it alone."""
     arguments = [(f"argument{number}", one.argument) for number, one in enumerate(groups.aggregates) if one.argument is not None]
-    values = evaluate_all([*groups.columns, *arguments], batch)
+    own = {f"argument{number}": places[one.name] for number, one in enumerate(groups.aggregates) if one.name in places}
+    values = computed([*groups.columns, *arguments], batch, {**places, **own})
     states: list[pa.Array] = []
     for number, one in enumerate(groups.aggregates):
         states += lift(one, values.get(f"argument{number}"), batch.num_rows)
@@ -174,12 +193,12 @@ def _where(condition: TypedExpression, rows: pa.Table) -> pa.Table:
     return pa.Table.from_batches(batches, rows.schema)
 
 
-def _computed(columns: TypedColumns, rows: pa.Table) -> pa.Table:
+def _computed(columns: TypedColumns, rows: pa.Table, places: Mapping[str, Location]) -> pa.Table:
     schema = pa.schema([(name, to_arrow(one.type)) for name, one in columns])
     batches = []
     for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
         check_waited_for()
-        found = evaluate_all(columns, batch)
+        found = computed(columns, batch, places)
         batches.append(pa.RecordBatch.from_arrays(list(found.values()), schema=schema))
     return pa.Table.from_batches(batches, schema)
 

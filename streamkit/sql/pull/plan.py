@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
+from streamkit.errors import Location
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.pull.input import PullInput
@@ -61,7 +62,8 @@ class PullPlan:
     What a query does, from its first side to its rows.
 
     `columns` are those of the result; `order_columns` are computed beside them, for the order alone. Without a side there is one row without
-    columns. `by_time` are the columns by which rows are put in order before aggregates that depend on it.
+    columns. `by_time` are the columns by which rows are put in order before aggregates that depend on it. `places` are those of what computes
+    columns and aggregates, by name, and `where_at` that of WHERE, for errors.
     """
 
     side: PlannedSide | None
@@ -74,6 +76,8 @@ class PullPlan:
     by_time: tuple[str, ...] = ()
     limit: int | None = None
     is_distinct: bool = False
+    places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
+    where_at: Location | None = field(default=None, compare=False, repr=False)
 
     @property
     def sides(self) -> tuple[PlannedSide, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from streamkit.errors import EvaluationError, TopologyError
+from streamkit.errors import EvaluationError, Location, TopologyError
 from streamkit.expressions.aggregates import AGGREGATES
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
@@ -14,7 +14,7 @@ from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Cast, Expression, Literal, Reference, TypedExpression
 from streamkit.plan.expression_text import expression_text, typed_text
 from streamkit.sql.lowering.exploding import ChosenItem
-from streamkit.sql.lowering.expression_parts import calls, is_aggregate, is_exploding
+from streamkit.sql.lowering.expression_parts import calls, is_aggregate, is_exploding, references
 from streamkit.sql.lowering.grouping import Aggregation, GroupedItems
 from streamkit.sql.lowering.meaning import SPARK, Meaning
 from streamkit.sql.lowering.names import QueryNames
@@ -92,10 +92,22 @@ class _PullPlanning:
             self._by_time(found, groups),
             self.query.limit,
             self.query.is_distinct,
+            places=self._places(every, groups),
+            where_at=None if self.query.where is None else self.text.at(self.query.where.span),
         )
         self._check_distinct(beside)
         self._check_compared(plan, items)
         return found.completed(plan)
+
+    def _places(self, items: Sequence[ChosenItem], groups: PlannedGroups | None) -> dict[str, Location]:
+        """Where the columns of the result are computed, and what the groups have beneath them: in the first item that reads it."""
+        found = {item.name: self.text.at(item.span) for item in items if item.span.end}
+        beneath = [] if groups is None else [*(name for name, _ in groups.columns), *(one.name for one in groups.aggregates)]
+        for name in beneath:
+            item = next((one for one in items if name in {_name_of(read) for read in references(one.expression)}), None)
+            if item is not None and item.span.end:
+                found.setdefault(name, self.text.at(item.span))
+        return found
 
     def _plan_of(self, query: Query) -> PullPlan:
         return _PullPlanning(query, self.relations, self.text, self.meaning, self.time_zone).plan()
@@ -264,4 +276,8 @@ class _PullPlanning:
 
 def _name(item: ChosenItem) -> str:
     assert isinstance(item.expression, Reference)
-    return parts_of(item.expression.name)[0]
+    return _name_of(item.expression)
+
+
+def _name_of(reference: Reference) -> str:
+    return parts_of(reference.name)[0]

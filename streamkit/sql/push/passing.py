@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 from streamkit.chunks import one_batch
 from streamkit.data_type import to_arrow
 from streamkit.errors import Location
-from streamkit.expressions.analysis.arrow import evaluate_all, mask
+from streamkit.expressions.analysis.arrow import mask
 from streamkit.log.log import Log
 from streamkit.names import DELETED
-from streamkit.sql.pull.execution import failing_at
+from streamkit.sql.pull.execution import computed, failing_at
 from streamkit.sql.pull.input import PullInput
 from streamkit.sql.pull.plan import PullPlan
 from streamkit.sql.pull.reading import read_names
@@ -56,10 +56,11 @@ class PassingRows:
         rows = self._source.columns(batch, self._names)
         rows = rows.filter(pc.invert(rows.column(DELETED)))
         if self._input.condition is not None:
-            rows = rows.filter(mask(self._input.condition, rows))
+            with failing_at(self._plan.where_at):
+                rows = rows.filter(mask(self._input.condition, rows))
         own = dict(self._plan.side.names) if self._plan.side is not None else {}
         named = pa.RecordBatch.from_arrays([rows.column(name) for name in own], names=[own[name] for name in own])
-        found = evaluate_all(self._plan.columns, named)
+        found = computed(self._plan.columns, named, self._plan.places)
         return pa.RecordBatch.from_arrays(list(found.values()), schema=self.schema)
 
 

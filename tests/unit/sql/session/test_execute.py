@@ -173,27 +173,27 @@ def test_a_closed_session_says_so(log):
 
 
 def test_an_error_behind_a_select_says_what_is_done(log, sql):
-    """A SELECT ends the transaction before it; if a row of it fails, the error says which statements stay done, and where the query is."""
+    """A SELECT ends the transaction before it; if a row of it fails, the error says which statements stay done, and where the expression is."""
     sql.execute("CREATE STREAM m (k STRING KEY, n INT); INSERT INTO m VALUES ('a', 0)")
 
     with pytest.raises(
         EvaluationError,
-        match=r"divide by zero(.|\n)*line 2:1(.|\n)*\^(.|\n)*the first 1 of the 3 statements are done, and stay so",
+        match=r"divide by zero(.|\n)*line 2:8,(.|\n)*\^(.|\n)*the first 1 of the 3 statements are done, and stay so",
     ) as caught:
         sql.execute("CREATE STREAM first (k STRING KEY);\nSELECT 1 / n FROM m; CREATE STREAM second (k STRING KEY)")
 
     assert "n" in str(caught.value) and log.topics() == ["first", "m"]
 
 
-def test_failing_rows_have_the_place_of_their_query(sql):
-    """A row that fails says where the query is that asked, when it is run once and when it goes on."""
+def test_failing_rows_have_the_place_of_what_fails(sql):
+    """A row that fails says which expression of the query it fails in, when it is run once and when it goes on."""
     sql.execute("SET 'auto.offset.reset' = 'earliest'; CREATE STREAM m (k STRING KEY, n INT); INSERT INTO m VALUES ('a', 0)")
 
-    with pytest.raises(EvaluationError, match=r"divide by zero\n  at line 1:1"):
+    with pytest.raises(EvaluationError, match=r"divide by zero\n  at line 1:8,"):
         sql.query("SELECT 1 / n FROM m")
     with (
         sql.subscribe("SELECT 1 / n AS x FROM m EMIT CHANGES") as found,
-        pytest.raises(EvaluationError, match=r"by zero\n  at line 1:1"),
+        pytest.raises(EvaluationError, match=r"by zero\n  at line 1:8,"),
     ):
         next(iter(found))
 
