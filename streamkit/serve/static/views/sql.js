@@ -129,7 +129,7 @@ function textWithFaults(text, fields, run) {
   area.addEventListener('scroll', () => { marks.scrollTop = area.scrollTop; });
   area.addEventListener('blur', close);
   area.addEventListener('keydown', event => {
-    if (event.key === 'Enter' && event.ctrlKey) { event.preventDefault(); close(); run(); }
+    if (event.key === 'Enter' && event.ctrlKey) { event.preventDefault(); ++asking; close(); run(); }  // words that were asked for come too late
     else if (event.key === ' ' && event.ctrlKey) { event.preventDefault(); offer(); }
     else if (words.hidden) return;
     else if (event.key === 'Escape') close();
@@ -155,7 +155,7 @@ function faultsOf(error, editor) {
     make('button', {type: 'button', class: 'more', onclick: () => editor.show(one)}, `line ${one.line}:${one.column}`), one.message)));
 }
 
-const rowTable = (columns, rows, options) => table(columns.map(({name, is_number}, at) => ({title: name, isNumber: false, isValue: !is_number, of: row => shown(row[at])})), rows, options);
+const rowTable = (columns, rows, options) => table(columns.map(({name, is_number}, at) => ({title: name, isNumber: is_number, isValue: !is_number, of: row => shown(row[at])})), rows, options);
 
 function resultOf({statement, message, columns, rows, total}) {
   const head = make('p', {class: 'quiet statement'}, statement);
