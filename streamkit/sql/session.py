@@ -146,7 +146,8 @@ class SqlSession:
         """
         Insert rows into a stream or table, all or none; returns how many. They are durable when it returns.
 
-        The table's columns are some of its columns, of their types, and `_timestamp` if the rows have times. ConfigError says what does not fit.
+        The table's columns are some of its columns, in any case, of types that widen to theirs, and `_timestamp` if the rows have times, or
+        ROWTIME; missing ones are null. ConfigError says what does not fit.
         """
         with self._lock:
             state = self._state(ScriptText(""))

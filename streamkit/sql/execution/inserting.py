@@ -22,6 +22,7 @@ from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic, check_writable
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 from streamkit.schema import SchemaColumn
+from streamkit.sql.execution.inserted_table import TIMES, columns_of_table
 from streamkit.sql.execution.inserted_values import InsertedValues
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.script.declared_source import HEADERS_ROLE
@@ -29,7 +30,6 @@ from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
 from streamkit.sql.tree.statements import TABLE, InsertValues
 
 MADE_BY_LOG = (PARTITION, OFFSET, HEADERS, DELETED)
-TIMES = (TIMESTAMP, "rowtime")
 
 
 def insert_values(state: ScriptState, statement: InsertValues, counts: Sequence[int] | None = None) -> list[Changed]:
@@ -47,10 +47,11 @@ def insert_rows(state: ScriptState, name: str, rows: pa.Table) -> None:
     """Rows, which are columns of a stream or table already, for its topic; those that are missing are null."""
     statement = InsertValues(Name(name), None, ())
     known, topic = _written_source(state, name, NOWHERE)
+    rows = columns_of_table(known, rows)
     types = {str(one["name"]): str(one["type"]) for one in known.columns if one.get("role") != HEADERS_ROLE}
     for column, type in types.items():
         if column not in rows.column_names:
-            rows = rows.append_column(column, pa.nulls(rows.num_rows, SchemaColumn(column, type).arrow.type))
+            rows = rows.append_column(column, pa.nulls(rows.num_rows, SchemaColumn(column, without_times(type)).arrow.type))
     check = InsertedRows(state, statement, known)
     check.check_key({column: one_batch(rows).column(column) for column in known.key if column in rows.column_names})
     batches = encoded(state, known, topic, rows, statement)
@@ -86,11 +87,6 @@ class InsertedRows:
 
     def found(self) -> pa.Table:
         """The rows as columns of the stream or table, and their times if they have any."""
-        if self.known.windows is not None or "WINDOW_TYPE" in self.known.formats:
-            raise self.state.error(
-                f"the keys of {self.known.name} have windows, and no row has one as it is written; expected rows for what makes the windows",
-                self.statement.span,
-            )
         names = list(self._columns())
         types = {str(one["name"]): str(one["type"]) for one in self.known.columns}
         for row in self.statement.rows:

@@ -88,7 +88,11 @@ class QueryLowering:
         names = self._names(scope)
         scope, names = self._partitioned(names)
         items = self._items(names)
-        if self.meaning.names_results and isinstance(scope.rows, Stream) and any(calls(one.expression, is_exploding) for one in items):
+        if (
+            self.meaning.names_results
+            and isinstance(scope.rows, Stream)
+            and any(calls(one.expression, is_exploding) for one in items)
+        ):
             with written_at(self.text.at(self.query.span)):
                 scope = scope.with_rows(scope.rows.without_deletions())  # which have no values of which rows could be made
         scope, items = Exploding(self.text).exploded(scope, items)

@@ -101,3 +101,38 @@ def test_rows_have_no_windows(sql):
 
     with pytest.raises(SqlError, match="the keys of w have windows, and a row of VALUES has none"):
         sql.execute("INSERT INTO w VALUES ('k', 1)")
+
+
+TABLES = [
+    ({"zz": pa.array([1])}, "s has no column 'zz'; it has k, v, l"),
+    ({"k": pa.array([1])}, "k of s is string, and the table has int64"),
+    ({"v": pa.array(["x"])}, "v of s is bigint, and the table has string"),
+    ({"v": pa.array([1.5])}, "v of s is bigint, and the table has double"),
+    ({"v": pa.array([1]), "V": pa.array([1])}, "two columns of the table are v of s"),
+    ({"l": pa.array([["x"]])}, "l of s is array<int>, and the table has list"),
+    ({"_timestamp": pa.array(["now"])}, "_timestamp of s is a time, and the table has string"),
+    ({"_offset": pa.array([1])}, "s has no column '_offset'"),
+]
+
+
+@pytest.mark.parametrize("format", ["", " WITH (VALUE_FORMAT = 'JSON')"])
+@pytest.mark.parametrize(("columns", "message"), TABLES)
+def test_a_table_that_does_not_fit_is_refused(sql, rows, format, columns, message):
+    """A column that there is not, and values that may not fit, are told, and nothing is written."""
+    sql.execute(f"CREATE STREAM s (k STRING KEY, v BIGINT, l ARRAY<INT>){format}")
+    with pytest.raises(ConfigError, match=message):
+        sql.insert("s", pa.table(columns))
+    assert rows("SELECT k FROM s") == []
+
+
+@pytest.mark.parametrize("format", ["", " WITH (VALUE_FORMAT = 'JSON')"])
+def test_a_table_that_fits(sql, rows, format):
+    """Names are found in any case, narrower numbers and other kinds of texts widen, and what is missing is null."""
+    sql.execute(f"CREATE STREAM s (k STRING KEY, v BIGINT, l ARRAY<INT>){format}")
+    given = {
+        "K": pa.array(["a"], pa.large_string()).dictionary_encode(),
+        "v": pa.array([7], pa.int16()),
+        "_timestamp": pa.array([5]),
+    }
+    assert sql.insert("s", pa.table(given)) == 1
+    assert rows("SELECT k, v, l, unix_millis(_timestamp) AS t FROM s") == [("a", 7, None, 5)]
