@@ -92,10 +92,12 @@ def _trim(call: Invocation) -> TypedExpression:
     return call.of("trim", call.typed(0), text(_BLANKS))
 
 
-@formula("replace", "string, string, string -> string")
-def _replace(call: Invocation) -> TypedExpression:
-    """The text with each occurrence of the second text replaced by the third."""
-    return call.of("replace", *call.values)
+@kernel("replace", "string, string, string -> string")
+def _replace(_: TypedExpression, text: Datum, searched: Datum, put: Datum) -> Datum:
+    """The text with each occurrence of the second text replaced by the third; an empty one is before each character and at the end."""
+    if isinstance(searched, pa.Scalar) and isinstance(put, pa.Scalar) and searched.as_py() and put.is_valid:
+        return pc.replace_substring(text, searched.as_py(), put.as_py())
+    return one_by_one(str.replace, pa.string(), text, searched, put)
 
 
 @formula(
