@@ -118,6 +118,10 @@ class Definitions:
         """The persistent queries that fill it."""
         return [one for one in self.queries.values() if one.sink == source]
 
+    def queries_of(self, application: str) -> list[StoredQuery]:
+        """The persistent queries of an application, in the order in which they were made."""
+        return sorted((one for one in self.queries.values() if one.application == application), key=lambda one: one.number)
+
     def _of_topic(self, name: str) -> StoredSource | None:
         """The stream that a topic is, or the table if it is compacted; None if there is none of that name, or it belongs to an application."""
         topic = self.find_topic(name)

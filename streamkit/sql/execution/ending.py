@@ -30,6 +30,14 @@ def drop_source(state: ScriptState, statement: DropSource) -> Changed:
         raise state.error(
             f"{known.name} is a SOURCE {known.kind.upper()}, whose topic is another's; expected DROP without DELETE TOPIC", span
         )
+    own = None if known.query is None else state.definitions.queries.get(known.query)
+    together = [] if own is None else [one.id for one in state.definitions.queries_of(own.application) if one.id != own.id]
+    if own is not None and together:
+        raise state.error(
+            f"{own.id}, which fills {known.name}, shares the application {own.application} with {', '.join(together)}; expected TERMINATE {own.id} "
+            "before, which ends all of them",
+            span,
+        )
     using = _users(state, known)
     if using and not statement.is_cascade:
         raise state.error(
@@ -78,8 +86,9 @@ def _drop(state: ScriptState, source: StoredSource, told: list[str], *, deletes_
 
 
 def _end(state: ScriptState, query: StoredQuery, told: list[str]) -> None:
-    state.definitions = without_built(state.definitions, query).without_query(query.id)
-    told.append(f"Query {query.id} is terminated.")
+    for one in state.definitions.queries_of(query.application):
+        state.definitions = without_built(state.definitions, one).without_query(one.id)
+        told.append(f"Query {one.id} is terminated.")
 
 
 def control_query(state: ScriptState, statement: ControlQuery) -> Changed:
@@ -100,6 +109,7 @@ def control_query(state: ScriptState, statement: ControlQuery) -> Changed:
 
 
 def _meant(state: ScriptState, statement: ControlQuery) -> list[StoredQuery]:
+    """The queries that a statement means: one, with those that share its application, or all."""
     if statement.query_id is None:
         return list(state.definitions.queries.values())
     found = state.definitions.query(statement.query_id.text)
@@ -109,7 +119,7 @@ def _meant(state: ScriptState, statement: ControlQuery) -> list[StoredQuery]:
             _unknown(statement.query_id.text, names, "query"),
             statement.query_id.span if statement.query_id.span.end else statement.span,
         )
-    return [found]
+    return state.definitions.queries_of(found.application)
 
 
 def _unknown(name: str, names: Iterable[str], what: str = "stream or table") -> str:

@@ -45,6 +45,7 @@ from streamkit.sql.tree.statements import STREAM, TABLE, CreateAs, InsertQuery, 
 
 APPLICATION_START = "sql-"  # begins the names of the applications of queries
 QUERY_ID, KAFKA_TOPIC = "QUERY_ID", "KAFKA_TOPIC"
+APPLICATION = "APPLICATION"  # a property: several queries of one text are one application
 FUNCTIONS = "functions"  # among the settings of a query: those in Python that it calls
 
 
@@ -58,26 +59,28 @@ class QueryTopology:
 
 
 def topology_of_query(definitions: Definitions, query: StoredQuery) -> Topology:
-    """The topology of a query that the catalog has; TopologyError if it does not fit what there is any more."""
-    settings = SessionSettings.of(query.settings.get("set", {}), query.settings.get("variables", {}))
-    text = ScriptText(query.text, query.id)
-    unknown = [name for name in query.settings.get(FUNCTIONS, ()) if name not in definitions.functions]
-    if unknown:
-        raise TopologyError(
-            f"the query {query.id} calls {', '.join(unknown)}, in Python, which this process does not know; expected a session that registers it "
-            f"and runs queries, as in sk.SqlSession(log, engine='local') and sql.register({unknown[0]!r}, …)"
-        )
-    statements = read_script(query.text, query.dialect, settings.variables, query.id)
-    (statement,) = statements
-    assert isinstance(statement, CreateAs | InsertQuery), "a persistent query creates or inserts"
-    statement = with_functions(statement, definitions.functions, text)
-    return lowered_query(definitions, statement, text, settings, query.application, topic_of_built(query)).topology
+    """The topology of a query, and of those that share its application; TopologyError if it does not fit what there is any more."""
+    return topology_of_queries(definitions, definitions.queries_of(query.application) or [query])
 
 
 def topology_of_queries(definitions: Definitions, queries: Sequence[StoredQuery]) -> Topology:
-    """The topology of the queries of an application."""
-    (query,) = queries
-    return topology_of_query(definitions, query)
+    """The topology of the queries of an application, whose settings are the same."""
+    first = queries[0]
+    settings = SessionSettings.of(first.settings.get("set", {}), first.settings.get("variables", {}))
+    for query in queries:
+        unknown = [name for name in query.settings.get(FUNCTIONS, ()) if name not in definitions.functions]
+        if unknown:
+            raise TopologyError(
+                f"the query {query.id} calls {', '.join(unknown)}, in Python, which this process does not know; expected a session that registers "
+                f"it and runs queries, as in sk.SqlSession(log, engine='local') and sql.register({unknown[0]!r}, …)"
+            )
+    text = ScriptText(";\n".join(query.text for query in queries), first.id if len(queries) == 1 else first.application)
+    statements = []
+    for statement in read_script(text.text, first.dialect, settings.variables, text.file):
+        assert isinstance(statement, CreateAs | InsertQuery), "a persistent query creates or inserts"
+        statements.append(with_functions(statement, definitions.functions, text))
+    topic = topic_of_built(first) if len(queries) == 1 else None
+    return _lowered(definitions, statements, text, settings, first.application, topic)[1]
 
 
 def lowered_query(
@@ -89,35 +92,54 @@ def lowered_query(
     topic: str | None = None,
 ) -> QueryTopology:
     """The topology of a statement, which writes to the topic that it says, or to another one; TopologyError at the place of what is wrong."""
-    script = settings.script
-    reading = SourceReading(definitions, script.registry, script.time_zone)
-    others = _WithoutSelf(reading, statement.name.text if isinstance(statement, CreateAs) else "")
-    of_query = (QUERY_ID if isinstance(statement, InsertQuery) else BACKFILL, *([] if topic is None else [KAFKA_TOPIC]))
-    properties = [one for one in statement.properties if one.name.upper() not in of_query]
-    properties += [] if topic is None else [Property(KAFKA_TOPIC, topic)]
-    statement = replace(statement, properties=tuple(properties))
-    lowering = ScriptLowering(text, application, script, others.source, others.names(), definitions.type_texts)
-    topology = lowering.topology([statement])
-    if lowering.faults:
-        raise SqlError(lowering.faults)
+    lowering, topology = _lowered(definitions, [statement], text, settings, application, topic)
     source = lowering.source(statement.name.text)
     assert source is not None, "a query without faults has a result"
     return QueryTopology(topology, source, lowering.format(statement.name.text))
 
 
+def _lowered(
+    definitions: Definitions,
+    given: Sequence[CreateAs | InsertQuery],
+    text: ScriptText,
+    settings: SessionSettings,
+    application: str,
+    topic: str | None,
+) -> tuple[ScriptLowering, Topology]:
+    """Statements as one topology; with a `topic` there is one, which writes there. SqlError has all that is wrong."""
+    script = settings.script
+    reading = SourceReading(definitions, script.registry, script.time_zone)
+    others = _WithoutSelf(reading, frozenset(one.name.text.lower() for one in given if isinstance(one, CreateAs)))
+    statements = []
+    for statement in given:
+        of_query = (
+            APPLICATION,
+            QUERY_ID if isinstance(statement, InsertQuery) else BACKFILL,
+            *([] if topic is None else [KAFKA_TOPIC]),
+        )
+        properties = [one for one in statement.properties if one.name.upper() not in of_query]
+        properties += [] if topic is None else [Property(KAFKA_TOPIC, topic)]
+        statements.append(replace(statement, properties=tuple(properties)))
+    lowering = ScriptLowering(text, application, script, others.source, others.names())
+    topology = lowering.topology(statements)
+    if lowering.faults:
+        raise SqlError(lowering.faults)
+    return lowering, topology
+
+
 @dataclass(frozen=True)
 class _WithoutSelf:
-    """All streams and tables but the one that a statement makes, which is not yet there or is replaced."""
+    """All streams and tables but those that statements make, which are not yet there or are replaced."""
 
     reading: SourceReading
-    made: str
+    made: frozenset[str]  # in small letters
 
     def source(self, name: str, topology: Topology) -> ScriptSource | None:
-        return None if name.lower() == self.made.lower() and self.made else self.reading.others(name, topology)
+        return None if name.lower() in self.made else self.reading.others(name, topology)
 
     def names(self) -> Sequence[str]:
         """What a query may read, for messages."""
-        return [one for one in self.reading.definitions.names() if one.lower() != self.made.lower()]
+        return [one for one in self.reading.definitions.names() if one.lower() not in self.made]
 
 
 def create_as(state: ScriptState, statement: CreateAs) -> Changed:
@@ -154,6 +176,7 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
     _create_topics(state, program)
     made_of = state.definitions.with_source(source)
     state.definitions = made_of.with_query(query) if before is None else made_of.with_changed_query(query)
+    _check_together(state, statement, query)
     check_queries(state, source.name, but=id, before=declared if known is None else None)
     told = "" if found is None else _told(found)
     return Changed(
@@ -243,7 +266,20 @@ def insert_query(state: ScriptState, statement: InsertQuery) -> Changed:
     if state.definitions.declared(name) is None:  # what a query fills is on record
         state.definitions = state.definitions.with_source(target)
     state.definitions = state.definitions.with_query(query)
+    _check_together(state, statement, query)
     return Changed(f"Query {id} writes to the stream {target.name}.{_called_text(state)}{_offset_told(state)}", id)
+
+
+def _check_together(state: ScriptState, statement: CreateAs | InsertQuery, query: StoredQuery) -> None:
+    """TopologyError at the statement if it cannot be one application with those before it."""
+    if len(state.definitions.queries_of(query.application)) == 1:
+        return
+    try:
+        _compiled(state, topology_of_query(state.definitions, query), statement)
+    except TopologyError as error:
+        raise state.error(
+            f"the queries of {query.application} cannot be one application: {error.message}", statement.span
+        ) from None
 
 
 def _called_text(state: ScriptState) -> str:
@@ -272,10 +308,52 @@ def _stored(
     sources = tuple(dict.fromkeys(_spelt(state, name) for name in sources_of_query(statement.query)))
     settings: dict[str, Any] = {"set": dict(state.settings.given), "variables": dict(state.settings.variables)}
     settings |= {FUNCTIONS: list(state.called)} if state.called else {}
-    application = f"{APPLICATION_START}{id}" if before is None else before.application
+    application = _application(state, statement, id, before)
     dialect = state.settings.script.meaning.name
     new = StoredQuery(id, number, state.written(statement), sink, sources, application, dialect, settings)
+    for one in state.definitions.queries_of(application) if before is None else ():
+        if (one.dialect, one.settings.get("set"), one.settings.get("variables")) != (
+            dialect,
+            settings["set"],
+            settings["variables"],
+        ):
+            raise state.error(
+                f"{one.id} is of the same application, and was made under other settings; expected SET before both, or two applications",
+                statement.span,
+            )
     return new if before is None else replace(new, wanted=before.wanted, version=before.version + 1)
+
+
+def _application(state: ScriptState, statement: CreateAs | InsertQuery, id: str, before: StoredQuery | None) -> str:
+    """The application of a query: its own, unless WITH names one, which is new with the text; TopologyError for one that has begun."""
+    given = next((one for one in statement.properties if one.name.upper() == APPLICATION), None)
+    span = statement.span if given is None else given.span
+    if before is not None:
+        others = [one.id for one in state.definitions.queries_of(before.application) if one.id != before.id]
+        if others:
+            raise state.error(
+                f"{before.id} shares the application {before.application} with {', '.join(others)}; expected TERMINATE {before.id}, which ends all "
+                "of them, and a CREATE of all in one text",
+                span,
+            )
+        if given is not None and f"{APPLICATION_START}{given.value}" != before.application:
+            raise state.error(f"{before.id} is the application {before.application}, which stays; expected no APPLICATION", span)
+        return before.application
+    if given is None:
+        return f"{APPLICATION_START}{id}"
+    if not isinstance(given.value, str) or not is_name(given.value):
+        raise state.error(f"APPLICATION is {given.value!r}; expected a text of letters, digits, '.', '_' and '-'", span)
+    name = f"{APPLICATION_START}{given.value}"
+    earlier = [one.id for one in state.definitions.base.queries if one.application == name]
+    has_begun = any(one.name == name for one in state.log.catalog.applications.every())
+    if earlier or has_begun:
+        there = f", with {', '.join(earlier)}" if earlier else ""
+        raise state.error(
+            f"there is an application {name} already{there}; the queries of an application are made in one text: expected another name, or "
+            "TERMINATE before, in a text of its own",
+            span,
+        )
+    return name
 
 
 def _spelt(state: ScriptState, name: str) -> str:
@@ -378,7 +456,11 @@ def _source_of(state: ScriptState, statement: CreateAs, query: StoredQuery, made
     shown = tuple(
         {"name": one.name, "type": times.get(one.name, one.type), "role": role if one.name in key else ""} for one in schema
     )
-    formats = {one.name.upper(): one.value for one in statement.properties if one.name.upper() not in (KAFKA_TOPIC, BACKFILL)}
+    formats = {
+        one.name.upper(): one.value
+        for one in statement.properties
+        if one.name.upper() not in (KAFKA_TOPIC, BACKFILL, APPLICATION)
+    }
     if (words := made.format.words) and words["VALUE_FORMAT"] != NATIVE:  # what it has of its first source, it keeps
         formats = {**{name: value for name, value in formats.items() if name != "FORMAT"}, **words}
     has_windows = statement.kind != STREAM and key[-2:] == (WINDOW_START, WINDOW_END)

@@ -101,7 +101,7 @@ class _PullPlanning:
 
     def _places(self, items: Sequence[ChosenItem], groups: PlannedGroups | None) -> dict[str, Location]:
         """Where the columns of the result are computed, and what the groups have beneath them: in the first item that reads it."""
-        found = {item.name: self.text.at(item.span) for item in items if item.span.end}
+        found: dict[str, Location] = {item.name: self.text.at(item.span) for item in items if item.span.end}
         beneath = [] if groups is None else [*(name for name, _ in groups.columns), *(one.name for one in groups.aggregates)]
         for name in beneath:
             item = next((one for one in items if name in {_name_of(read) for read in references(one.expression)}), None)
