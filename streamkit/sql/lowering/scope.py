@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from streamkit.dsl.stream import Stream
@@ -88,7 +89,7 @@ class Scope:
         """The names of the columns in the rows, in order, each once."""
         return tuple(dict.fromkeys(column.column for column in self.columns or ()))
 
-    @property
+    @cached_property
     def types(self) -> dict[str, str] | None:
         """The types of the columns in the rows; None unless all are known."""
         if self.columns is None:
@@ -97,7 +98,7 @@ class Scope:
         known = {name: type for name, type in found.items() if type is not None}
         return known if len(known) == len(found) else None
 
-    @property
+    @cached_property
     def schema(self) -> Schema | None:
         """The types as a schema; None unless all are known."""
         types = self.types
