@@ -287,7 +287,7 @@ def test_all_sources_are_of_one_moment(log, counts, monkeypatch):
 
 def test_an_earlier_epoch_of_a_store(log, counts):
     """AS OF a time of the host reads the store as it was behind the epoch that was the newest then."""
-    before = log.catalog.epochs.last(log.catalog.applications.get("pages").id)[-1].timestamp_ms
+    before = log.catalog.epochs.last(log.catalog.applications.get("pages").id)[-1].committed_ms
     send(log, "clicks", ("eve", "b", 7), timestamp_ms=0)
     while log.clock.now_ms() <= before:
         pass
@@ -305,7 +305,7 @@ def test_an_earlier_epoch_of_a_store_with_versions(log):
     app.table("rates", versioned="10 days", store="rates")
     send(log, "rates", ("USD", 1), timestamp_ms=2 * HOUR_MS)
     sk.run(app, log=log, engine="local", trigger="available_now").wait()
-    before = log.catalog.epochs.last(log.catalog.applications.get("rating").id)[-1].timestamp_ms
+    before = log.catalog.epochs.last(log.catalog.applications.get("rating").id)[-1].committed_ms
     while log.clock.now_ms() <= before:
         pass
     send(log, "rates", ("USD", 2), timestamp_ms=3 * HOUR_MS)
