@@ -52,7 +52,8 @@ class SqlChange:
 
     `before` is the change that the script was checked against, `numbers` how many numbers of queries are used up after it. `ended` are
     applications that go with their stores; the run of a `stopped` one ends, and its state stays. `appended` says, in the transaction and by
-    the topics that it created or altered, which rows the script inserts. Topics get other names once those to be deleted are gone.
+    the topics that it created or altered, which rows the script inserts. Topics get other names once those to be deleted are gone. `seen` are
+    applications whose state the script was compared with, each with its newest generation then, 0 before its first start.
     """
 
     token: str
@@ -70,6 +71,7 @@ class SqlChange:
     created_topics: tuple[Topic, ...] = ()
     altered_topics: tuple[tuple[str, Alteration], ...] = ()
     renamed_topics: tuple[tuple[str, str], ...] = ()
+    seen: tuple[tuple[str, int], ...] = ()
     appended: Callable[[Mapping[str, Topic]], ProducerCommit] | None = field(default=None, compare=False)
 
 
@@ -97,7 +99,7 @@ def commit(transaction: Transaction, now_ms: int, change: SqlChange) -> tuple[st
     """
     Make a script's changes, all of them; returns the slabs that nothing refers to any more.
 
-    SqlMovedError if another change was made since the script was checked; TopicExistsError, TopicNotFoundError, SchemaError and
+    SqlMovedError if another change was made since the script was checked, or an application has started whose state counts; TopicExistsError, TopicNotFoundError, SchemaError and
     ConfigError as they come of its topics. A change that was made already, under the same token, does nothing twice.
     """
     if is_committed(transaction, change):
@@ -106,6 +108,10 @@ def commit(transaction: Transaction, now_ms: int, change: SqlChange) -> tuple[st
         raise SqlMovedError(
             f"the script was checked against change {change.before} of the catalog, and {last} has been made since"
         )
+    for name, generation in change.seen:
+        found = transaction.execute("SELECT generation FROM application WHERE name = ?", (name,))
+        if (found[0][0] if found else 0) != generation:
+            raise SqlMovedError(f"the application {name} has started since the script was compared with its state")
     paths = [path for name in change.ended for path in applications.remove(transaction, name)]
     paths += [path for name in change.deleted_topics for path in topics.delete(transaction, name)]
     for name in change.stopped:

@@ -52,6 +52,7 @@ class Definitions:
     functions: UserFunctions = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     has_more: bool = False
+    seen: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, log: Log, base: SqlObjects, functions: UserFunctions | None = None) -> Definitions:
@@ -196,6 +197,13 @@ class Definitions:
             return self.with_topic(topic)
         return replace(self, altered={**self.altered, name: topic}, alterations={**self.alterations, name: alteration})
 
+    def with_seen(self, application: str) -> Definitions:
+        """With the newest generation of an application, whose state is compared next: if another one starts, the script is checked again."""
+        if application in self.seen:
+            return self
+        found = {one.name: one.generation for one in self.log.catalog.applications.every()}
+        return replace(self, seen={**self.seen, application: found.get(application, 0)})
+
     def with_more(self) -> Definitions:
         """With a change of rows that others follow as they follow these, such as declarations of connectors: it counts as a change."""
         return replace(self, has_more=True)
@@ -243,9 +251,9 @@ class Definitions:
             dropped_types=tuple(one.name for one in self.base.types if one.name not in self.types),
             ended=tuple(sorted(self.ended)), stopped=tuple(sorted(self.stopped - self.ended)), deleted_topics=tuple(sorted(self.deleted)),
             created_topics=tuple(self.created.values()), altered_topics=tuple(self.alterations.items()),
-            renamed_topics=tuple(self.renamed.items()),
+            renamed_topics=tuple(self.renamed.items()), seen=tuple(sorted(self.seen.items())),
         )  # fmt: skip
-        nothing = SqlChange(change.token, change.before, self.base.numbers)
+        nothing = SqlChange(change.token, change.before, self.base.numbers, seen=change.seen)
         return None if change == nothing and not self.has_more else change
 
 

@@ -512,6 +512,7 @@ def _alter_sink(state: ScriptState, known: StoredSource, source: StoredSource, p
 
 def _changes(state: ScriptState, program: Program, before: StoredQuery, span: TextSpan) -> Preview:
     """What a start of the changed query would change; TopologyError if it would be refused."""
+    state.definitions = state.definitions.with_seen(before.application)
     found = preview(state.log.catalog, program)
     if found.refusals:
         reasons = "\n".join(f"  {one}" for one in found.refusals)
@@ -561,6 +562,7 @@ def _startable(state: ScriptState, definitions: Definitions, query: StoredQuery)
     program = compile_passing_over(topology, CopiedLog(definitions), refused.append)
     if refused:
         raise refused[0].error
+    state.definitions = state.definitions.with_seen(query.application)
     refusals = () if query.application in definitions.ended else preview(state.log.catalog, program).refusals
     if refusals:
         raise TopologyError(refusals[0])

@@ -174,3 +174,11 @@ def test_old_changes_are_forgotten(log):
         numbers = [number for (number,) in transaction.execute("SELECT number FROM sql_change ORDER BY number")]
 
     assert numbers == [CHANGES_KEPT + 3, CHANGES_KEPT + 4]
+
+
+def test_a_change_that_was_compared_with_a_state(log):
+    """It is made only if no other run has begun since; 0 says that there was none."""
+    log.catalog.sql.commit(change(log, types=(MONEY,), seen=(("sql-1", 0),)))
+    with pytest.raises(SqlMovedError, match="the application sql-1 has started since"):
+        log.catalog.sql.commit(change(log, dropped_types=("money",), seen=(("sql-1", 1),)))
+    assert log.catalog.sql.objects().types == (MONEY,)

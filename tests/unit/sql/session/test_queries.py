@@ -7,6 +7,13 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import ConfigError, SqlError, TopologyError
+from streamkit.log.catalog.sql_changes import SqlMovedError
+from streamkit.sql.execution.definitions import Definitions
+from streamkit.sql.execution.queries import create_as
+from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.execution.session_settings import SessionSettings
+from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.reader.script import read_script
 from streamkit.testing import TopologyTestDriver
 
 CLICKS = "CREATE STREAM clicks (who STRING KEY, page STRING, n INT) WITH (PARTITIONS = 2)"
@@ -335,3 +342,20 @@ def test_messages_of_a_query_without_groups_or_rows(sql):
     }.items():
         with pytest.raises(TopologyError, match=words):
             sql.query(text)
+
+
+def test_a_start_between_the_check_and_the_commit(sql, log):
+    """A changed query is compared with the state that there is when it is written: a first start meanwhile lets it be checked again."""
+    sql.execute(
+        f"{CLICKS}; CREATE TABLE counted AS SELECT who, count(*) AS c FROM clicks GROUP BY who; INSERT INTO clicks VALUES ('ann', 'a', 1)"
+    )
+    text = "CREATE OR REPLACE TABLE counted AS SELECT who, count_if(n > 3) AS c FROM clicks GROUP BY who"
+    state = ScriptState(log, ScriptText(text), Definitions.of(log, log.catalog.sql.objects()), SessionSettings())
+    (statement,) = read_script(text)
+    create_as(state, statement)  # it fits, since nothing has started
+    change = state.definitions.change()
+    sk.run(sql.topology("CTAS_COUNTED_1"), log=log, engine="local", trigger="available_now").wait()
+
+    with pytest.raises(SqlMovedError, match="sql-CTAS_COUNTED_1 has started since the script was compared"):
+        log.catalog.sql.commit(change)
+    assert "what it keeps would not fit" in fault(sql, text)
