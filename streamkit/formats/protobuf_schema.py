@@ -32,6 +32,8 @@ _WRITTEN = {
     "double": "double", "string": "string", "binary": "bytes", "timestamp": TIMESTAMP,
 }  # fmt: skip
 _WARNING = re.compile("WARNING:|[IW][0-9]{4} ")
+_SYNTAX = 'syntax = "proto3";\n'
+_OPTIONAL = re.compile(" optional (bool|int32|int64|float|double|string|bytes) ")
 IMPORTS: tuple[tuple[str, str], ...] = ()
 
 
@@ -230,7 +232,14 @@ def protobuf_of(columns: Schema, name: str = "Record") -> str:
     body = _message(name, [(column.name, column.type) for column in columns], "")
     needs_times = TIMESTAMP in body
     imports = 'import "google/protobuf/timestamp.proto";\n' if needs_times else ""
-    return f'syntax = "proto3";\n{imports}{body}'
+    return f"{_SYNTAX}{imports}{body}"
+
+
+def with_wrappers(text: str) -> str:
+    """A .proto file of `protobuf_of` in which numbers and texts are messages of Google that hold one, and null is no message."""
+    found, count = _OPTIONAL.subn(lambda match: f" google.protobuf.{match[1].capitalize()}Value ", text)
+    found = found.replace("Uint", "UInt")
+    return found.replace(_SYNTAX, f'{_SYNTAX}import "google/protobuf/wrappers.proto";\n', 1) if count else found
 
 
 def _message(name: str, fields: list[tuple[str, str]], indent: str) -> str:

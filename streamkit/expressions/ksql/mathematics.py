@@ -14,7 +14,7 @@ from streamkit.data_type import decimal_of, to_arrow
 from streamkit.decimals import cut_off, rounded
 from streamkit.expressions.core.elements import on_columns
 from streamkit.expressions.core.literals import literal
-from streamkit.expressions.core.numbers import WIDEST, values_of, whole_longs, with_validity
+from streamkit.expressions.core.numbers import values_of, whole_longs, with_validity
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, same_as
 from streamkit.expressions.ksql.casts import fitting
 from streamkit.expressions.ksql.function import formula, kernel
@@ -27,6 +27,8 @@ _UNITS = {
     **dict.fromkeys(("km", "kilometer", "kilometers", "kilometre", "kilometres"), "km"),
     **dict.fromkeys(("mi", "mile", "miles"), "miles"),
 }
+
+PLACES_MAX = 400  # behind the point of a double; it has none behind them
 
 
 @kernel("abs", *_NUMBERS, gives=same_as(0))
@@ -186,7 +188,7 @@ def _to_places(name: str, up: str, down: str) -> None:
         if isinstance(number, float) and not math.isfinite(number):
             return number
         value = Decimal(repr(number)) if isinstance(number, float) else number
-        with localcontext(prec=4 * WIDEST):
+        with localcontext(prec=PLACES_MAX + 400):  # a double has up to 309 digits before its point
             found = value.quantize(Decimal(1).scaleb(-places), up if value > 0 else down)
         if abs(found) >= limit:
             raise ValueError(f"{found} has more digits than its type")
@@ -195,9 +197,12 @@ def _to_places(name: str, up: str, down: str) -> None:
     def computed(expression: TypedExpression, number: Datum, places: Datum) -> Datum:
         precision, scale = decimal_of(expression.type) or (0, 0)
         limit = Decimal(10) ** (precision - scale) if precision else Decimal("Infinity")
-        most = scale if precision else 400
+        most = scale if precision else PLACES_MAX
         return one_by_one(
-            lambda value, count: rounded_to(value, max(min(count, most), -400), limit), to_arrow(expression.type), number, places
+            lambda value, count: rounded_to(value, max(min(count, most), -PLACES_MAX), limit),
+            to_arrow(expression.type),
+            number,
+            places,
         )
 
     kernel(

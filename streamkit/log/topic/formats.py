@@ -19,7 +19,7 @@ import pyarrow as pa
 from streamkit.errors import RegistryUnavailableError, SchemaError
 from streamkit.formats import windowed_keys
 from streamkit.formats.codec import Codec, declare_format, schema_made_of
-from streamkit.formats.format import FORMATS, KEY_FORMAT, KEY_SCHEMA, OF_KSQLDB, WINDOW, Format, key_settings
+from streamkit.formats.format import FORMATS, KEY_FORMAT, KEY_SCHEMA, NULLS, OF_KSQLDB, WINDOW, Format, key_settings
 from streamkit.log.values.python_values import python_values
 from streamkit.schema import Schema
 
@@ -99,7 +99,8 @@ def _coded(code: Callable[[Any], Any], format: Format, column: str, row: int, va
 
 @lru_cache(maxsize=64)
 def _codec(format: Format, column: str) -> tuple[Encoder, Decoder]:
-    takes_bytes = column != VALUE and (bool(format.setting(KEY_FORMAT)) or format.name in OF_KSQLDB)
+    is_of_ksqldb = bool(format.setting(KEY_FORMAT) or format.setting(NULLS))
+    takes_bytes = is_of_ksqldb or (column != VALUE and format.name in OF_KSQLDB)
     if column != VALUE:
         format = _format_of_keys(format)
     windowed = format.setting(WINDOW)

@@ -10,6 +10,7 @@ from streamkit.data_type import entry_of, inner_types
 from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import ksql_type, without_times
 from streamkit.formats.codec import schema_made_of
+from streamkit.formats.protobuf_schema import with_wrappers
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.window_kinds.hopping import TimeWindow
 from streamkit.plan.window_kinds.session import SessionWindow
@@ -145,7 +146,12 @@ class KsqlFormat:
             found = schema_made_of(str(KSQL_FORMATS[value]), columns)
         except SchemaError as error:
             raise self.properties.error("VALUE_FORMAT", str(error)) from None
-        return found.replace(" optional ", " ") if found is not None and self._writes_defaults(value) else found
+        if found is None or not value.startswith("PROTOBUF"):
+            return found
+        if self._writes_defaults(value):
+            return found.replace(" optional ", " ")
+        nullable = str(self.properties.words("VALUE_PROTOBUF_NULLABLE_REPRESENTATION"))
+        return with_wrappers(found) if nullable.upper() == "WRAPPER" else found
 
     def _writes_defaults(self, value: str) -> bool:
         """Whether null is the default of its type in a format."""
