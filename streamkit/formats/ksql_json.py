@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import decimal
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,6 +35,7 @@ from streamkit.formats.ksql_values import (
 )
 from streamkit.schema import Schema
 
+_IS_NUMBER = re.compile(r"[^\s_]+")  # which Python reads with blanks and underscores, and Java does not
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _BITS = {"int": INT_BITS, "date": INT_BITS}
 
@@ -110,7 +112,7 @@ def _is_text(value: Any) -> bool:
 
 def _number(value: Any, type: str) -> Any:
     """A number, also from a text; whole ones without what is behind their point, as Java has them."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not _IS_NUMBER.fullmatch(value.strip() if type in ("double", "float") else value):
         return _refuse(value, type)
     try:
         if decimal_of(type):

@@ -15,7 +15,7 @@ from streamkit.plan.expression_text import expression_name
 from streamkit.sql.ksql.expressions import MeaninglessExpressionError
 from streamkit.sql.lowering.expression_parts import below, rewritten
 from streamkit.sql.lowering.meaning import Meaning
-from streamkit.sql.lowering.scope import ROW_TIMES, Scope, ScopeColumn
+from streamkit.sql.lowering.scope import ROW_TIMES, Scope, ScopeColumn, fresh_name
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.tree.span import TextSpan, Written
 
@@ -47,6 +47,11 @@ class QueryNames:
         tree = self._tree(expression, around)
         resolved = self._meant(tree, around)
         return rewritten(resolved, self._computed, self.text.places) if self.scope.computed else resolved
+
+    @property
+    def made_up_name(self) -> str:
+        """What the key that a join made is called: ROWKEY, with a number behind it if a source has such a column."""
+        return fresh_name(ROWKEY, [one.name for one in self.scope.shown])
 
     def kept_type(self, written: Written) -> str | None:
         """The type of an expression whose column keeps values of another type; None of any other one."""
@@ -157,7 +162,7 @@ class QueryNames:
         name = parts[0] if source is None else parts[1]
         if _named(own, name, keeps_case=True):
             return None
-        if name == ROWKEY and source is None and self.scope.made_up_key and self.scope.key:
+        if source is None and self.scope.made_up_key and self.scope.key and name == self.made_up_name:
             return Reference(part(self.scope.key[0]))
         if (bound := self.meaning.bound(name)) is not None:
             every = self.scope.columns or ()

@@ -105,8 +105,7 @@ class Projection:
             return [ChosenItem(Reference(ALL), ALL, star.span)]
         found: dict[str, ChosenItem] = {}
         if self.names.meaning.names_results and scope.made_up_key and scope.key:
-            name = fresh_name(ROWKEY, [f"{one.source}_{one.name}" for one in scope.shown])
-            found[ROWKEY] = ChosenItem(_reference(scope.key[0]), name, star.span)
+            found[ROWKEY] = ChosenItem(_reference(scope.key[0]), self.names.made_up_name, star.span)
         is_each_named = self.names.meaning.names_results  # by its own source, also a column that a join compares
         for column in scope.shown:
             if is_each_named and column.name in _BOUNDS:
