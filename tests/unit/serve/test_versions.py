@@ -60,7 +60,7 @@ def rows_of_changes(changes, epoch, time_ms):
 def test_one_word_has_one_meaning(log, changed, api, printed):
     """`as_of` is an epoch or a time of the host, `valid_at` an event time, each alone and both together, of all rows, some, or a key."""
     epochs = sorted({epoch for epoch, *_ in changed})
-    hosts = {one["epoch"]: one["time"] for one in api.get("/api/v1/applications/history/epochs").json()}
+    hosts = {one["epoch"]: one["committed_at"] for one in api.get("/api/v1/applications/history/epochs").json()}
     chosen = random.Random(11)
     view = open_view(log, "history", "prices")
     with closing(view.reader):
