@@ -44,6 +44,7 @@ class Http2Protocol(asyncio.Protocol):
         self.is_writable = True
         self.moved = asyncio.Event()  # more may be written, or never again
         self._requests: dict[int, _Http2Request] = {}  # also those that the client has given up, until their work has ended
+        self._dropped: dict[int, int] = {}  # bytes of bodies that came behind their answers
         self._is_ending = False
         self._silence: asyncio.TimerHandle | None = None
 
@@ -103,9 +104,11 @@ class Http2Protocol(asyncio.Protocol):
             return
         self.flush()
 
-    def leave(self, request: _Http2Request) -> None:
-        """Its work has ended."""
+    def leave(self, request: _Http2Request, *, drops_body: bool) -> None:
+        """Its work has ended; of its body some may still come."""
         del self._requests[request.id]
+        if drops_body:
+            self._dropped[request.id] = 0
         self._hear()
         self._close_if_done()
 
@@ -122,14 +125,28 @@ class Http2Protocol(asyncio.Protocol):
         elif isinstance(event, ConnectionTerminated):
             self.transport.close()
         elif isinstance(event, DataReceived):
-            request = self._requests.get(event.stream_id)  # type: ignore[assignment]
-            if request is None:
-                self.frames.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            if event.stream_id in self._requests:
+                self._requests[event.stream_id].add(event.data, event.flow_controlled_length)
             else:
-                request.add(event.data, event.flow_controlled_length)
-        elif isinstance(event, StreamEnded | StreamReset) and event.stream_id in self._requests:
-            self._requests[event.stream_id].end(is_whole=isinstance(event, StreamEnded))
+                self._drop(event)
+        elif isinstance(event, StreamEnded | StreamReset):
+            self._dropped.pop(event.stream_id, None)
+            if event.stream_id in self._requests:
+                self._requests[event.stream_id].end(is_whole=isinstance(event, StreamEnded))
         self.moved.set()  # a window may be wider, or a request is over
+
+    def _drop(self, data: DataReceived) -> None:
+        """
+        Of a body that was answered before its end some is taken and dropped, then the client is told to stop.
+
+        Clients that send all of a body before they read would otherwise never see the answer.
+        """
+        self.frames.acknowledge_received_data(data.flow_controlled_length, data.stream_id)
+        if data.stream_id in self._dropped:
+            self._dropped[data.stream_id] += len(data.data)
+            if self._dropped[data.stream_id] > WINDOW_BYTES:
+                del self._dropped[data.stream_id]
+                self.reset(data.stream_id, ErrorCodes.NO_ERROR)
 
     def _hear(self) -> None:
         if self._silence is not None:
@@ -148,6 +165,9 @@ class Http2Protocol(asyncio.Protocol):
             self._drop_halves()
 
     def _drop_halves(self) -> None:
+        for id in self._dropped:
+            self.reset(id, ErrorCodes.NO_ERROR)
+        self._dropped = {}
         for request in self._requests.values():
             if not request.is_whole:
                 self.reset(request.id, ErrorCodes.CANCEL)
@@ -188,9 +208,9 @@ class _Http2Request:
             _logger.exception("an answer failed by an unexpected error")
         finally:
             self._acknowledge()
-            if not self._is_lost and not (self._is_answered and self.is_whole):
-                self._connection.reset(self.id, ErrorCodes.NO_ERROR if self._is_answered else ErrorCodes.INTERNAL_ERROR)
-            self._connection.leave(self)
+            if not (self._is_lost or self._is_answered):
+                self._connection.reset(self.id, ErrorCodes.INTERNAL_ERROR)
+            self._connection.leave(self, drops_body=self._is_answered and not (self._is_lost or self.is_whole))
 
     def add(self, data: bytes, length: int) -> None:
         """A piece of the body came, in a frame of a length."""

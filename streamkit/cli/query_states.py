@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 
-from streamkit.cli.terminal.rendering import show_json, show_line
+from streamkit.cli.terminal.rendering import show_json, show_line, show_note
 from streamkit.sql.running.query_state import QueryState
 
 
@@ -15,17 +19,16 @@ class QueryStateOutput:
     def __init__(self, *, is_json: bool) -> None:
         self._is_json = is_json
         self._writing = threading.Lock()
+        self._is_heard = True
 
     def show(self, state: QueryState) -> None:
         """Print a new state."""
         moment = dt.datetime.now(dt.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        with self._writing:
-            if self._is_json:
-                facts = {"query": state.query, "application": state.application, "version": state.version, "state": state.state}
-                show_json({"time": moment, **facts, "text": state.text})
-            else:
-                show_line(f"{moment} {' '.join(str(state).split())}")
-            _flush()
+        if self._is_json:
+            facts = {"query": state.query, "application": state.application, "version": state.version, "state": state.state}
+            self._print(partial(show_json, {"time": moment, **facts, "text": state.text}))
+        else:
+            self._print(partial(show_line, f"{moment} {' '.join(str(state).split())}"))
 
     def say_begin(self, location: str, engine: str) -> None:
         """Say that a server runs."""
@@ -37,10 +40,17 @@ class QueryStateOutput:
 
     def _say(self, text: str) -> None:
         if not self._is_json:
-            with self._writing:
-                show_line(text)
-                _flush()
+            self._print(partial(show_line, text))
 
-
-def _flush() -> None:
-    print(end="", flush=True)
+    def _print(self, show: Callable[[], None]) -> None:
+        """Print a line; queries run on where nobody reads it, or a disk has no room for it, which standard error says once."""
+        with self._writing:
+            try:
+                show()
+                print(end="", flush=True)
+            except OSError as error:
+                if isinstance(error, BrokenPipeError):  # for good: what is printed from now on is dropped
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                if self._is_heard:
+                    self._is_heard = False
+                    show_note(f"the states of queries cannot be printed: {error}; queries run on")

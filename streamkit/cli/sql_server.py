@@ -58,7 +58,9 @@ def serve_queries(
     """
     from streamkit.cli.query_states import QueryStateOutput  # no other command pays for these, nor does the prompt
     from streamkit.connectors.runtime.declared_runner import DeclaredRunner
+    from streamkit.errors import CatalogLostError
     from streamkit.log.opening import open_existing_log
+    from streamkit.serve.health import BRINGS_BACK, LogPresence
     from streamkit.sql.running.runner import QueryRunner
     from streamkit.sql.running.server_settings import CONNECTORS, ENGINE, ServerSettings, read_server_settings
 
@@ -72,6 +74,8 @@ def serve_queries(
         connecting = DeclaredRunner(opened) if server.connectors == "here" else nullcontext()
         with QueryRunner(opened, server.engine, tell=output.show, options=server.options), connecting:
             output.say_begin(opened.location, server.engine)
+            presence = LogPresence(opened)
             while not interrupted.wait(LOOK_S):
-                pass
+                if not presence.is_there:
+                    raise CatalogLostError(f"{presence.what_is_gone}; {BRINGS_BACK}")
         output.say_end(opened.location)

@@ -12,7 +12,7 @@ from starlette.types import Receive
 from streamkit.connectors.web_server import BodyError, length_of_body
 from streamkit.serve.asking import expected_of
 from streamkit.serve.forms import FORM, JSON
-from streamkit.serve.refusals import RefusedError, bad_request
+from streamkit.serve.refusals import RefusedError, bad_request, unreadable_json
 from streamkit.serve.resource import Body, Parameter, Resource
 
 CLOSING = {"Connection": "close"}  # the rest of such a body is not read
@@ -57,7 +57,7 @@ def read_fields(resource: Resource, body: Body) -> dict[str, Any]:
     try:
         found = json.loads(body.content) if body.content.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise bad_request(f"the body is no JSON: {error}") from None
+        raise unreadable_json(error, "the body") from None
     if not isinstance(found, Mapping):
         raise bad_request(f"found {json.dumps(found)[:100]}; expected a JSON object")
     known = {one.name: one for one in resource.fields}

@@ -11,6 +11,8 @@ from streamkit.log.storage.inline_storage import is_in_memory
 from streamkit.serve.refusals import RefusedError
 from streamkit.serve.resource import Asked, Resource
 
+BRINGS_BACK = "bring it back, or start the server again with the log that is wanted"
+
 
 @dataclass(frozen=True)
 class Health:
@@ -34,10 +36,15 @@ class LogPresence:
         raise RefusedError(
             503,
             "LogGone",
-            f"the log at {self._root} was deleted, or another one took its place, since the server was started",
-            "bring it back, or start the server again with the log that is wanted",
+            self.what_is_gone,
+            BRINGS_BACK,
             {"Retry-After": "5"},
         )
+
+    @property
+    def what_is_gone(self) -> str:
+        """What is said of a log that is gone."""
+        return f"the log at {self._root} was deleted, or another one took its place, since the server was started"
 
     @property
     def is_there(self) -> bool:

@@ -25,7 +25,7 @@ from streamkit.formats.json_numbers import document_text, parse_number, parse_wh
 from streamkit.log.topic.formats import KEY, VALUE, decode
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED
-from streamkit.serve.refusals import bad_request
+from streamkit.serve.refusals import bad_request, unreadable_json
 from streamkit.serve.writing import records_of_lines
 
 TYPES = (IN_JSON, TEXT, BINARY) = ("JSON", "STRING", "BINARY")
@@ -54,7 +54,7 @@ def read_json(content: bytes) -> Any:
             content, object_pairs_hook=once, parse_float=parse_number, parse_int=parse_whole, parse_constant=refuse_constant
         )
     except (ValueError, RecursionError, SchemaError) as error:
-        raise bad_request(f"the body is no JSON: {error}") from None
+        raise unreadable_json(error, "the body") from None
 
 
 def check_fields(part: str, given: Mapping[str, Any], known: Collection[str]) -> None:

@@ -183,7 +183,7 @@ async def _pushed(asked: Asked, request: SqlRequest, statement: Statement, writi
                     batch = batch.filter(pa.array([not one for one in deletions]))
                     deletions = []
             yield writing.rows(batch.select(shown), deletions)
-        yield writing.end(is_whole=opened.is_ended or live.is_ending)
+        yield writing.end(is_whole=opened.is_ended)
     except Exception as error:  # noqa: BLE001  whatever it is, the reader gets words
         refused = refusal_of(error)
         yield writing.problem({**ksql_error(refused), **refused.to_json()})

@@ -12,6 +12,7 @@ from streamkit.chunks import one_batch
 from streamkit.connectors.files.far_times import printed_rows
 from streamkit.connectors.files.record_lines import json_text
 from streamkit.serve.live import LISTEN_SECONDS, Live, heard_within
+from streamkit.serve.refusals import RefusedError
 from streamkit.sql.push.subscription import PushQuery
 
 ROWS_AT_ONCE = 1_000  # in one text; who reads slowly is waited for between two
@@ -19,7 +20,7 @@ ROWS_AT_ONCE = 1_000  # in one text; who reads slowly is waited for between two
 
 async def pushed_batches(live: Live, rows: PushQuery) -> AsyncIterator[pa.RecordBatch]:
     """
-    The rows of a query after each commit, until it is closed, its limit is reached, or the server ends.
+    The rows of a query after each commit, until it is closed or its limit is reached; RefusedError if the server ends before.
 
     Who reads them slowly gets all: the query goes on where it was.
     """
@@ -32,6 +33,9 @@ async def pushed_batches(live: Live, rows: PushQuery) -> AsyncIterator[pa.Record
             return
         if batch is None:
             await heard_within(commit, LISTEN_SECONDS)
+    raise RefusedError(
+        503, "ServerEnds", "the server ends, and the query with it before its end", "ask again once a server is there"
+    )
 
 
 def row_texts(rows: pa.Table | pa.RecordBatch, *, has_decimals_as_numbers: bool = False) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -72,6 +73,17 @@ def refusal_of(error: Exception) -> RefusedError:
 def bad_request(message: str, hint: str = "see /openapi.json for what each path takes") -> RefusedError:
     """The request says something that cannot be meant."""
     return RefusedError(400, "BadRequest", message, hint)
+
+
+def unreadable_json(error: Exception, what: str) -> RefusedError:
+    """A text cannot be read as JSON; where Python's reader speaks of its own limits, in our words."""
+    if isinstance(error, RecursionError):
+        return bad_request(f"{what} nests too deep to be read", "send values that nest less")
+    if "int_max_str_digits" in str(error):
+        return bad_request(
+            f"{what} has a whole number of too many digits", f"send numbers of {sys.get_int_max_str_digits():,} digits or fewer"
+        )
+    return bad_request(f"{what} is no JSON: {error}")
 
 
 def check_change(*, allows_changes: bool) -> None:

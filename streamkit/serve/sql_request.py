@@ -9,7 +9,7 @@ from typing import Any
 
 from streamkit.errors import TopologyError
 from streamkit.formats.json_numbers import refuse_constant
-from streamkit.serve.refusals import RefusedError, bad_request, refusal_of
+from streamkit.serve.refusals import RefusedError, bad_request, refusal_of, unreadable_json
 from streamkit.serve.resource import Asked
 from streamkit.sql.reader.script import read_script
 from streamkit.sql.script.settings import REGISTRY
@@ -129,7 +129,7 @@ def json_object(content: bytes | str, what: str = "the body") -> dict[str, Any]:
     try:
         found = json.loads(content, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise bad_request(f"{what} is no JSON: {error}") from None
+        raise unreadable_json(error, what) from None
     if not isinstance(found, dict):
         raise bad_request(f"{what} is {json.dumps(found)[:100]}; expected a JSON object")
     return found

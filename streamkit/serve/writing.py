@@ -15,7 +15,7 @@ from streamkit.errors import SchemaError
 from streamkit.log.produce.receipt import Receipt
 from streamkit.log.topic.topic import Topic
 from streamkit.serve.forms import ARROW, JSON, LINES
-from streamkit.serve.refusals import bad_request
+from streamkit.serve.refusals import bad_request, unreadable_json
 from streamkit.serve.resource import Asked, Body, Parameter, Resource
 
 BODY = "the body"
@@ -68,7 +68,7 @@ def _lines_of(content: bytes) -> bytes:
         text = content.decode("utf-8-sig")
         json.loads(text)  # all of it, before any of it counts
     except (ValueError, RecursionError) as error:
-        raise bad_request(f"{BODY} is no JSON: {error}") from None
+        raise unreadable_json(error, BODY) from None
     spans, end = list[str](), behind_blanks(text, 0)
     is_list = text[end] == "["
     end = behind_blanks(text, end + 1) if is_list else end

@@ -217,11 +217,17 @@ class ApplicationKeeper:
             new = QueryState(query.id, self._name, query.version, state, text)
             if self._told.get(query.id) != new:
                 self._told[query.id] = new
-                self._tell(new)
+                self._say(new)
 
     def _say_gone(self, left: Collection[str]) -> None:
         for query in self._told.keys() - left:
-            self._tell(replace(self._told.pop(query), state=TERMINATED, text=""))
+            self._say(replace(self._told.pop(query), state=TERMINATED, text=""))
+
+    def _say(self, state: QueryState) -> None:
+        try:
+            self._tell(state)
+        except Exception:  # who hears of states harms no query
+            _logger.exception("the state of query %s could not be told: %s", state.query, state.state)
 
 
 def _seen(transaction: Transaction, application: str) -> tuple[SqlObjects, int]:

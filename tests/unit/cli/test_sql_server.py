@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
+from functools import partial
 
 import pytest
 
 import streamkit as sk
 from streamkit.sql.session import SqlSession
+from tests.kit.waiting import wait_until
 from tests.unit.cli.command_process import CommandProcess
 
 SCRIPT = """
@@ -46,6 +49,26 @@ def test_it_says_what_queries_do(queries, tmp_path):
     assert said.splitlines()[-1] == f"StreamKit runs the queries of {tmp_path / 'log'} no more"
     assert errors == ""
     assert queries.queries()["state"].to_pylist() == ["WAITING", "ERROR"]
+
+
+def test_queries_run_on_where_nobody_reads_their_states(queries, tmp_path):
+    """The reader of its output goes away: standard error says so once, and queries are paused, resumed and made as before."""
+    process = CommandProcess(tmp_path / "log", "sql", "serve")
+    assert process.stdout.readline() and process.stdout.readline().endswith("RUNNING\n")
+    process.stdout.close()
+
+    def are_all(state):
+        return set(queries.queries()["state"].to_pylist()) == {state}
+
+    made = "RESUME CTAS_TOTALS_1; CREATE STREAM more AS SELECT who FROM clicks"
+    for text, state in (("PAUSE CTAS_TOTALS_1", "PAUSED"), (made, "RUNNING")):
+        queries.execute(text)
+        wait_until(partial(are_all, state))
+    assert queries.catch_up(60)
+    process.send_signal(signal.SIGTERM)
+    process.wait(60)
+    code, _, errors = process.rest()
+    assert code == 0 and errors.count("cannot be printed") == 1 and "Traceback" not in errors, errors
 
 
 def test_lines_of_json(queries, tmp_path):
@@ -129,3 +152,17 @@ def test_settings_that_there_are_not(as_program, queries, tmp_path, text, messag
     (tmp_path / "server.properties").write_text(text)
     code, _, errors = as_program("sql", "serve", str(tmp_path / "log"), "--settings", str(tmp_path / "server.properties"))
     assert (code, message in errors) == (1, True)
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_log_that_is_deleted_underneath(queries, tmp_path, is_made_again):
+    """The server says so and ends with an error, so that whoever keeps it up can start it on the log that is there."""
+    process = CommandProcess(tmp_path / "log", "sql", "serve")
+    assert process.stdout.readline() and process.stdout.readline().endswith("RUNNING\n")
+    queries.close()
+    queries.log.close()
+    shutil.rmtree(tmp_path / "log")
+    if is_made_again:
+        sk.open_log(tmp_path / "log").close()
+    code, _, errors = process.rest()
+    assert code == 1 and "was deleted, or another one took its place" in errors and "Traceback" not in errors, errors

@@ -254,18 +254,30 @@ def test_a_client_that_goes_away(answering, server):
 
 
 def test_an_answer_before_the_body(server):
-    """The client need not send the rest, and the window of the connection is as wide as before."""
+    """The client may send the rest, which is dropped; of very much it is told to stop, and the window of the connection is as wide as before."""
+    piece = b"x" * 16_384
     with speaking(server) as client:
-        for _ in range(20):
-            number = client.ask("/early", b"x" * 16_384, is_whole=False)
+
+        def is_reset(number):
+            return any(isinstance(one, h2_events.StreamReset) and one.stream_id == number for one in client.heard)
+
+        for pieces in (3, 2 * WINDOW_BYTES // len(piece)):
+            number = client.ask("/early", piece, is_whole=False)
             assert json.loads(client.hear(ended(number))[number])["bytes"] == 0
-            client.hear(
-                lambda heard, number=number: any(
-                    isinstance(one, h2_events.StreamReset) and one.stream_id == number for one in heard
-                )
-            )
-        number = client.ask("/", b"x" * 16_384)
-        assert json.loads(client.hear(ended(number))[number])["bytes"] == 16_384
+            for _ in range(pieces):
+                if not is_reset(number):
+                    client.hear(
+                        lambda _, number=number: is_reset(number) or client.frames.local_flow_control_window(number) >= len(piece)
+                    )
+                if not is_reset(number):
+                    client.frames.send_data(number, piece)
+                    client.say()
+            assert is_reset(number) == (pieces > 3)
+            if pieces == 3:
+                client.frames.end_stream(number)
+                client.say()
+        number = client.ask("/", piece)
+        assert json.loads(client.hear(ended(number))[number])["bytes"] == len(piece)
 
 
 def test_an_answer_that_fails(server):

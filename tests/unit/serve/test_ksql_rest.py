@@ -545,7 +545,7 @@ def test_limits_are_said(log):
 
 
 def test_the_end_of_the_server_ends_its_queries(log):
-    """Who reads a stream sees its end, and the server does not wait for it."""
+    """Who reads a stream is told why it ends, and that not all has come; the server does not wait for it."""
     log.create_topic("orders", "id bigint", partitions=1)
     lines, begun = [], threading.Event()
     with serving(log) as client:
@@ -561,4 +561,14 @@ def test_the_end_of_the_server_ends_its_queries(log):
         reader.start()
         assert begun.wait(60)
     reader.join(60)
-    assert not reader.is_alive() and json.loads("\n".join(lines))[-1] == {"finalMessage": "Query Completed"}
+    assert not reader.is_alive()
+    last = json.loads("\n".join(lines))[-1]
+    assert last["errorMessage"]["error_code"] == 50_300 and "the server ends" in last["errorMessage"]["message"]
+
+
+def test_json_that_python_does_not_read(server):
+    """What is too deep or too long is refused in words about the body, and not about the reader."""
+    for text, words in (("[" * 100_000, "nests too deep"), ("9" * 5_000, "too many digits")):
+        for path in ("/ksql", "/api/v1/sql/statements", "/close-query"):
+            said = server.post(path, content=f'{{"ksql": {text}}}'.encode(), headers={"Content-Type": "application/json"})
+            assert said.status_code == 400 and words in said.json()["message"], said.text
