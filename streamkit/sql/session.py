@@ -113,8 +113,9 @@ class SqlSession:
         """
         Execute the statements of a text, one after the other; returns what each gave.
 
-        All are checked before anything is written: SqlError has all faults, with their places. Statements that change something and stand
-        together are one transaction, with the topics that they create and the rows that they insert.
+        All are checked before anything is written: SqlError has the first fault of each, with its place; of a text that cannot be read the
+        faults of reading alone. Statements that change something and stand together are one transaction, with the topics that they create
+        and the rows that they insert.
         """
         with self._lock:
             self._check_open()
@@ -238,7 +239,8 @@ class SqlSession:
         """
         Wait until the persistent queries have read all that was in their topics; returns whether they have, within so many seconds.
 
-        It waits for queries that are to run, whoever runs them: one that is paused, or has failed, is not waited for. A window that is still
+        It waits for queries that are to run, whoever runs them: one that is paused, or has failed, is not waited for. What is built beside a
+        query, WITH (BACKFILL = true), has its place when it returns. A window that is still
         open then has given no final result.
         """
         self._check_open()

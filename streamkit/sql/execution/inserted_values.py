@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,21 +10,29 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamkit.data_type import INTEGERS, atomic_types, is_nested
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.analysis.refused_functions import OF_CONTEXT
 from streamkit.expressions.core.failing_rows import noted_failures
 from streamkit.expressions.ksql.signature import NUMBERS, is_number, kind_of, ksql_type
 from streamkit.names import TIMESTAMP
-from streamkit.plan.expression import Call, Cast, Expression, Literal
+from streamkit.plan.expression import Call, Cast, Expression, Literal, Reference
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.constant_shapes import ConstantBatch, Shape, shape_of
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.ksql.expressions import MeaninglessExpressionError, ksql_result_type
-from streamkit.sql.lowering.expression_parts import calls, is_aggregate, references
+from streamkit.sql.lowering.expression_parts import below, calls, is_aggregate, references
 from streamkit.sql.pull.one_row import COLUMN, TYPE, one_row
 from streamkit.sql.tree.span import Written
 
+WRITTEN = {
+    "array": "ARRAY('x', 'y')",
+    "map": "MAP('x', 1, 'y', 2)",
+    "struct": "NAMED_STRUCT('x', 1, 'y', 2)",
+}  # constants, as in Spark
+OF_NOW = ("now", "current_timestamp", "localtimestamp", "current_date", "curdate", "current_time")
 ONE_ROW = {COLUMN: TYPE}  # in which a constant is computed alone
 
 
@@ -78,9 +87,24 @@ class InsertedValues:
     def value(self, written: Written, type: str, name: str) -> pa.Array:
         """A value in the type of its column; TopologyError for one that does not fit."""
         self.state.text.places.put_written(written)
+        self._check_lasts(written, name)
         for found in (*references(written.expression), *calls(written.expression, is_aggregate)):
             raise self.state.error(f"{name}: a value is a constant, and this has {_subject(found)}", written.span)
         return self._computed(ConstantBatch(written.expression, ONE_ROW, one_row()), written, type, name)
+
+    def _check_lasts(self, written: Written, name: str) -> None:
+        """TopologyError for what has another value each time, such as the time of now."""
+        for part in below(written.expression):
+            called = part.function if isinstance(part, Call) else part.name if isinstance(part, Reference) else ""
+            if called.lower() in OF_CONTEXT:
+                time = (
+                    f"; write the time out, as in TIMESTAMP '2026-01-31 12:00:00'; a row that names no {TIMESTAMP} has the event time of now"
+                    if called.lower() in OF_NOW
+                    else ""
+                )
+                raise self.state.error(
+                    f"{name}: a value is a constant, and {called.lower()} is another one each time{time}", written.span
+                )
 
     def _computed(self, batch: ConstantBatch, written: Written, type: str, name: str) -> pa.Array:
         script = self.state.settings.script
@@ -88,15 +112,25 @@ class InsertedValues:
             return self._computed_by_ksql(batch, written, type, name)
         at, analyzer, schema = self.state.text.at(written.span), ExpressionAnalyzer(script.time_zone), _schema(batch.types)
         wanted: Expression = Cast(script.meaning.expression(batch.expression, {}), type)
-        if name == TIMESTAMP:
-            ((_, plain),) = analyzer.project(schema, [(name, batch.expression)], at)
-            if plain.type in ("int", "bigint"):
-                wanted = Cast(Call("timestamp_millis", (batch.expression,)), type)
+        ((_, plain),) = analyzer.project(schema, [(name, batch.expression)], at)
+        if name == TIMESTAMP and plain.type in ("int", "bigint"):
+            wanted = Cast(Call("timestamp_millis", (batch.expression,)), type)
+        if is_nested(type) and not is_nested(plain.type) and plain.type != "void":
+            raise self.state.error(
+                f"{name} is {type}, and the value {plain.type}; expected {WRITTEN[type.partition('<')[0]]}", written.span
+            )
         ((_, typed),) = analyzer.project(schema, [(name, wanted)], at)
         try:
-            return evaluate(typed, batch.rows)
+            found = evaluate(typed, batch.rows)
+            given = evaluate(plain, batch.rows) if _may_cut(plain.type, type) else found
         except EvaluationError as error:
             raise self.state.error(f"{name}: {error}", written.span) from None
+        if given is not found and any(map(_is_cut, given.to_pylist(), found.to_pylist())):
+            raise self.state.error(
+                f"{name} is {type}, which does not keep all digits of the value; expected a value that it keeps, or a CAST",
+                written.span,
+            )
+        return found
 
     def _computed_by_ksql(self, batch: ConstantBatch, written: Written, type: str, name: str) -> pa.Array:
         """Values of the ksql dialect in the type of their column: bytes from base 64, times from ISO texts and milliseconds."""
@@ -132,6 +166,24 @@ class InsertedValues:
                 f"{name} is {ksql_type(type)}, and the value {ksql_type(given)}; expected one that widens to it, or a CAST",
                 written.span,
             )
+
+
+def _may_cut(given: str, type: str) -> bool:
+    """Whether a cast may leave out digits: of numbers with fractions to such as have none, or only so many."""
+    of_given, of_type = atomic_types(given), atomic_types(type)
+    has_fractions = any(one == "double" or one.startswith("decimal") for one in of_given)
+    return has_fractions and any(one in INTEGERS or one.startswith("decimal") for one in of_type)
+
+
+def _is_cut(given: Any, found: Any) -> bool:
+    """Whether a value, or one in it, is another number than it was given as; a double is what its nearest decimal says."""
+    if isinstance(given, dict):
+        return any(map(_is_cut, given.values(), found.values()))
+    if isinstance(given, list | tuple):
+        return any(map(_is_cut, given, found))
+    if isinstance(given, float) and isinstance(found, int | decimal.Decimal):
+        return float(found) != given
+    return isinstance(given, decimal.Decimal) and isinstance(found, int | decimal.Decimal) and found != given
 
 
 def _schema(types: Mapping[str, str]) -> Schema:

@@ -44,6 +44,7 @@ from streamkit.sql.tree.span import NOWHERE, TextSpan
 from streamkit.sql.tree.statements import STREAM, TABLE, CreateAs, InsertQuery, Property
 
 APPLICATION_START = "sql-"  # begins the names of the applications of queries
+AGAIN = "; WITH (BACKFILL = true) behind its name makes the results again, of all records"  # the way of every change
 QUERY_ID, KAFKA_TOPIC = "QUERY_ID", "KAFKA_TOPIC"
 APPLICATION = "APPLICATION"  # a property: several queries of one text are one application
 FUNCTIONS = "functions"  # among the settings of a query: those in Python that it calls
@@ -488,13 +489,15 @@ def _alter_sink(state: ScriptState, known: StoredSource, source: StoredSource, p
         raise state.error(f"{known.name} is the topic {known.topic}; found {source.topic}: expected the same", span)
     if source.key != known.key:
         raise state.error(
-            f"the key of {known.name} is {', '.join(known.key) or 'no column'}; found {', '.join(source.key) or 'none'}", span
+            f"the key of {known.name} is {', '.join(known.key) or 'no column'}; found {', '.join(source.key) or 'none'}{AGAIN}",
+            span,
         )
     given = {one["name"] for one in source.columns}
     missing = [str(one["name"]) for one in known.columns if one["name"] not in given]
     if missing:
         raise state.error(
-            f"{known.name} would lose {', '.join(missing)}; a changed query may add columns, and keeps those that are there", span
+            f"{known.name} would lose {', '.join(missing)}; a changed query may add columns, and keeps those that are there{AGAIN}",
+            span,
         )
     topic = state.definitions.find_topic(known.topic)
     output = next(one for one in program.outputs if one.topic == known.topic)
@@ -516,8 +519,11 @@ def _changes(state: ScriptState, program: Program, before: StoredQuery, span: Te
     found = preview(state.log.catalog, program)
     if found.refusals:
         reasons = "\n".join(f"  {one}" for one in found.refusals)
-        ways = ways_of_session(reasons)
-        raise state.error(f"{before.id} cannot be changed so, since what it keeps would not fit:\n{reasons}{ways}", span)
+        raise state.error(
+            f"{before.id} cannot be changed so, since what it keeps would not fit{AGAIN}; or leave the statement as it was; or DROP what it "
+            f"fills, DELETE TOPIC, and CREATE it again. In the words of Python:\n{reasons}",
+            span,
+        )
     return found
 
 

@@ -53,6 +53,17 @@ CLAUSES: dict[str, tuple[str, ...]] = {
     "WITHIN": (),
 }
 SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")  # other SQL joins two queries by them
+OTHER_CLAUSES = {  # which other SQL has, by their first two words, with the way to say it here
+    (
+        "OFFSET",
+        "",
+    ): "there is no OFFSET; let ORDER BY sort the rows, WHERE begin behind the last one that you have, and LIMIT say how many",
+    ("FETCH", "FIRST"): "there is no FETCH; write LIMIT and how many rows at the end of the query",
+    ("FETCH", "NEXT"): "there is no FETCH; write LIMIT and how many rows at the end of the query",
+    ("TOP", ""): "there is no TOP; write LIMIT and how many rows at the end of the query",
+    ("NATURAL", "JOIN"): "there is no NATURAL JOIN; name the columns that are equal: JOIN … ON a.id = b.id",
+    ("CROSS", "JOIN"): "there is no CROSS JOIN; name the columns that are equal: JOIN … ON a.id = b.id",
+}  # "" is a number
 
 
 class ClauseReader(ExpressionReader):
@@ -140,6 +151,11 @@ class ClauseReader(ExpressionReader):
         """Whether UNION, or another word that joins two queries, and a query are here, and no name `union`."""
         return self.word.key in SET_OPERATIONS and (self.is_before("(") or self.ahead().key in ("ALL", "DISTINCT", "SELECT"))
 
+    def other_clause(self) -> str:
+        """What to say of a clause of other SQL that begins here; empty if none does."""
+        following = self.ahead()
+        return OTHER_CLAUSES.get((self.word.key, "" if following.kind == "number" else following.key), "")
+
     def alias(self) -> Name | None:
         """A name for what is before it, with or without AS."""
         if self.is_at("AS"):
@@ -150,7 +166,7 @@ class ClauseReader(ExpressionReader):
         word = self.word
         if word.kind not in ("name", "quoted") or word.key in self.dialect.reserved or self.begins_clause(at_end=True):
             return None
-        if self.begins_set_operation():
+        if self.begins_set_operation() or self.other_clause():
             return None
         self.implicit_aliases |= {self.place}
         return self.written_name()

@@ -57,6 +57,7 @@ class QueryReader(ClauseReader):
             raise NestedTooDeeplyError(f"queries are nested too deeply; expected at most {QUERIES_MAX} levels", self.word.span)
         begin = self.word
         self.expect("SELECT")
+        self._check_other_clause()  # TOP 5
         is_distinct = self.took("DISTINCT")
         items = [self._item()]
         while self.took(","):
@@ -91,7 +92,13 @@ class QueryReader(ClauseReader):
                 "INSERT INTO … the second",
                 self.word,
             )
+        self._check_other_clause()
         return replace(found, span=self.span_from(begin))
+
+    def _check_other_clause(self) -> None:
+        """SyntaxRefusedError for a clause that other SQL has."""
+        if advice := self.other_clause():
+            raise self._refused(advice, self.word)
 
     def _item(self) -> SelectItem:
         begin = self.word

@@ -152,6 +152,12 @@ class StatementReader(QueryReader):
             self.expect("(")
             header = self.quoted_text("the name of a header between quotes")
             self.expect(")")
+        if self.is_at("NOT") and self.is_before("NULL"):
+            raise self._refused(
+                "there is no NOT NULL: the columns that SQL declares may be null, but for the key of a table; leave it out, or create the topic "
+                'with it by `streamkit topics create --schema "id int NOT NULL, …"`',
+                self.word,
+            )
         return ColumnDefinition(name, type, role, header, self.span_from(begin))
 
     def _create_type(self) -> Statement:

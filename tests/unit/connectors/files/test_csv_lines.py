@@ -22,7 +22,7 @@ def records(data):
 def test_records_are_not_cut(text):
     """Whatever lines come one by one, no record is in two of the blocks that go, and no byte is lost without an error."""
     data = text.lstrip("\r\n").encode()
-    blocks = []
+    blocks = list[bytes]()
     try:
         blocks.extend(csv_blocks(io.BytesIO(text.encode())))  # those before an error stay
     except SchemaError:

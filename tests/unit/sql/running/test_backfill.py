@@ -6,6 +6,7 @@ import pytest
 
 from streamkit.errors import SqlError
 from streamkit.failpoints import SimulatedCrash, armed
+from streamkit.log.input_lag import input_partitions
 from streamkit.log.opening import open_log
 from streamkit.sql.execution.backfill import built_beside
 from streamkit.sql.running import keeper as keeping
@@ -23,6 +24,12 @@ CHANGED = (
 def is_swapped(log):
     (query,) = log.catalog.sql.objects().queries
     return query.version == 2 and query.text == CHANGED
+
+
+def has_read_all(log):
+    """Whether both applications, the one there is and the one that is built beside it, have read what there is."""
+    states = log.catalog.applications.every()
+    return len(states) == 2 and not any(one.lag for state in states for one in input_partitions(log, state))
 
 
 def test_results_of_all_records(log, sql, rows, runner):
@@ -50,6 +57,33 @@ def test_results_of_all_records(log, sql, rows, runner):
     assert "CTAS_TOTALS_1, version 1: RUNNING, what is built beside it" in map(str, told)
     assert str(told[-1]) == "CTAS_TOTALS_1, version 2: RUNNING"
     assert log.fsck(deep=True).is_clean
+
+
+def test_who_catches_up_waits_for_the_swap(log, sql, rows, runner):
+    """Behind `catch_up` the table has the results of what was built, and nobody has to ask the catalog."""
+    runner()
+    sql.execute(f"{CLICKS}; {TOTALS}; {SOME}")
+    assert sql.catch_up(60)
+    sql.execute(CHANGED)
+    assert sql.catch_up(60)
+
+    assert rows("SELECT * FROM totals") == [("a", 1, 1), ("b", 2, 5)]
+
+
+def test_a_changed_window_names_the_way_of_sql_first(sql, runner):
+    """A change that the state of a query refuses is told with what SQL can do, and then what a start says."""
+    runner()
+    windowed = "TABLE per AS SELECT who, count(*) AS c FROM clicks WINDOW SESSION ({}) GROUP BY who"
+    sql.execute(f"{CLICKS}; CREATE {windowed.format('30 MINUTES')}; {SOME}")
+    assert sql.catch_up(60)
+    with pytest.raises(
+        SqlError, match=r"so, since what it keeps would not fit; WITH \(BACKFILL = true\) behind its name .*DROP"
+    ) as caught:
+        sql.execute(f"CREATE OR REPLACE {windowed.format('10 MINUTES')}")
+    message = caught.value.faults[0].message
+    assert message.index("BACKFILL") < message.index("drop_store")
+    sql.execute(f"CREATE OR REPLACE {windowed.format('10 MINUTES')}".replace(" AS SELECT", " WITH (BACKFILL = true) AS SELECT"))
+    assert sql.catch_up(60)
 
 
 def test_a_change_that_is_refused_otherwise(log, sql, rows, runner):
@@ -136,7 +170,7 @@ def test_death_in_the_swap(tmp_path, point, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(keeping, "swap_when_ready", lambda log, built: False)  # it is swapped below
             with SqlSession(log, engine="local"):
-                assert sql.catch_up(60)
+                wait_until(lambda: has_read_all(log))
                 wait_until(lambda: any(one.name == built.application and one.epoch for one in log.catalog.applications.every()))
         with pytest.raises(SimulatedCrash), armed(point, _die):
             while not swap_when_ready(log, built):

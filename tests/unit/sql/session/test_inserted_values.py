@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import decimal
+import re
 from typing import Any
 
 import pytest
@@ -161,3 +163,57 @@ def test_a_row_of_several_needs_its_key(sql: SqlSession) -> None:
 
     with pytest.raises(SqlError, match="a row of the table t needs its key k"):
         sql.execute("INSERT INTO t VALUES ('a', 1), (NULL, 2)")
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "message"),
+    [
+        ("INT", "1.5", "v is int, which does not keep all digits of the value; expected a value that it keeps, or a CAST"),
+        ("BIGINT", "1.5e0", "v is bigint, which does not keep all digits"),
+        ("DECIMAL(6,2)", "1.239", r"v is decimal\(6,2\), which does not keep all digits"),
+        ("ARRAY<INT>", "ARRAY(1, 2.5)", "v is array<int>, which does not keep all digits"),
+        ("MAP<STRING, INT>", "MAP('a', 2.5)", "v is map<string,int>, which does not keep all digits"),
+        ("STRUCT<x INT>", "NAMED_STRUCT('x', 2.5)", "v is struct<x:int>, which does not keep all digits"),
+        ("ARRAY<STRING>", "'[\"x\"]'", r"v is array<string>, and the value string; expected ARRAY\('x', 'y'\)"),
+        ("MAP<STRING, INT>", "5", r"v is map<string,int>, and the value int; expected MAP\('x', 1, 'y', 2\)"),
+        ("STRUCT<x INT>", "'x'", r"v is struct<x:int>, and the value string; expected NAMED_STRUCT\('x', 1, 'y', 2\)"),
+        ("TIMESTAMP", "now()", "v: a value is a constant, and now is another one each time; write the time out, as in TIMESTAMP"),
+        (
+            "DATE",
+            "current_date",
+            "current_date is another one each time; write the time out.*_timestamp has the event time of now",
+        ),
+        ("STRING", "upper(uuid())", "v: a value is a constant, and uuid is another one each time$"),
+    ],
+)
+def test_values_that_a_column_would_not_keep(sql: SqlSession, log: sk.Log, type: str, value: str, message: str) -> None:
+    """What would be stored as another value is refused at its place, alone and beside others of its shape."""
+    sql.execute(f"CREATE STREAM s (v {type})")
+
+    for rows in (f"({value})", f"({value}), ({value})"):
+        with pytest.raises(SqlError) as caught:
+            sql.execute(f"INSERT INTO s VALUES {rows}")
+        (fault,) = caught.value.faults
+        assert re.search(message, fault.message), fault.message
+        assert (fault.at.column or 0) >= len("INSERT INTO s VALUES (")
+    assert log.read("s").num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "stored"),
+    [
+        ("INT", "1.0", 1),
+        ("INT", "CAST(1.5 AS INT)", 1),
+        ("DECIMAL(6,2)", "1.230", decimal.Decimal("1.23")),
+        ("DECIMAL(6,2)", "1.23e0", decimal.Decimal("1.23")),
+        ("DOUBLE", "1.1", 1.1),
+        ("FLOAT", "0.5", 0.5),
+        ("ARRAY<INT>", "ARRAY(1.0, 2.0)", [1, 2]),
+        ("ARRAY<STRING>", "NULL", None),
+    ],
+)
+def test_values_that_a_column_keeps(sql: SqlSession, log: sk.Log, type: str, value: str, stored: object) -> None:
+    """A number whose digits its column has is stored, however it is written."""
+    sql.execute(f"CREATE STREAM s (v {type}); INSERT INTO s VALUES ({value}), ({value})")
+
+    assert log.read("s")["v"].to_pylist() == [stored, stored]

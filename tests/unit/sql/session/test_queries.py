@@ -171,7 +171,10 @@ def test_columns_stay(log, sql, rows, process):
     sql.execute(f"{CLICKS}; CREATE TABLE totals AS SELECT who, count(*) AS c, max(n) AS m FROM clicks GROUP BY who; {SOME}")
     process()
     changed = "CREATE OR REPLACE TABLE totals AS SELECT who, count(*) AS c FROM clicks GROUP BY who"
-    assert "totals would lose m; a changed query may add columns, and keeps those that are there" in fault(sql, changed)
+    assert (
+        "totals would lose m; a changed query may add columns, and keeps those that are there; WITH (BACKFILL = true) behind its name makes"
+        in fault(sql, changed)
+    )
     sql.execute("DROP TABLE totals; CREATE TABLE totals AS SELECT who, count(*) AS c FROM clicks GROUP BY who")
     process()
 
@@ -187,7 +190,7 @@ def test_a_change_that_would_lose_state_is_refused(sql, process):
     assert "totals would lose c; a changed query may add columns" in fault(
         sql, "CREATE OR REPLACE TABLE totals AS SELECT who, sum(n) AS s FROM clicks GROUP BY who"
     )
-    assert "the key of totals is who; found page" in fault(
+    assert "the key of totals is who; found page; WITH (BACKFILL = true) behind its name makes the results again" in fault(
         sql, "CREATE OR REPLACE TABLE totals AS SELECT page, count(*) AS c FROM clicks GROUP BY page"
     )
     assert "no query fills clicks, which declares a topic" in fault(
