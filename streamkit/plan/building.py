@@ -12,7 +12,8 @@ from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.keys import check_key_types
 from streamkit.plan.naming import StepNames
 from streamkit.plan.node import Node
-from streamkit.plan.on_error import FAIL, OnError
+from streamkit.plan.on_error import FAIL, DeadLetterTopic, NotedTopic, OnError
+from streamkit.plan.operator import gives_null_on_failure
 from streamkit.plan.program import Input, Naming, Output, ProgramStore
 from streamkit.plan.steps import Step
 from streamkit.plan.traits import STREAM
@@ -103,8 +104,11 @@ class Building:
         known = self.steps.setdefault(step.id, step)
         assert known == step, f"two different steps are called {step.id!r}"
         policy = self.policy if of_table is None else self.policy_of(of_table)
-        if is_new and step.operator.leaves_out and policy != FAIL:
-            self.policies[step.id] = policy
+        if is_new and step.operator.leaves_out:
+            if policy != FAIL:
+                self.policies[step.id] = policy
+            elif isinstance(self.on_error, DeadLetterTopic) and gives_null_on_failure(step.operator):
+                self.policies[step.id] = NotedTopic(self.on_error.topic)
         return known
 
     def _declared(self, step: Step, of_table: Node | None) -> int:

@@ -12,6 +12,8 @@ from streamkit.plan.location import user_location
 FAIL, SKIP = "fail", "skip"
 DEAD_LETTER = "dead_letter"  # what a program says of a step whose failing records go to a topic
 DEAD_LETTERS = "dead-letters"  # the port of those records
+NOTE = "note"  # of a step that leaves out no record: what its expressions give null for because they failed has dead letters
+NULL_ON_FAILURE = "ksql_null_on_failure"  # the function that gives null where its argument fails
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,11 @@ class DeadLetterTopic:
 
     def __str__(self) -> str:
         return f"dead_letter({self.topic!r})"
+
+
+@dataclass(frozen=True)
+class NotedTopic(DeadLetterTopic):
+    """The topic of a step that cannot leave records out: it has those for which an expression is null because it failed."""
 
 
 OnError: TypeAlias = str | DeadLetterTopic

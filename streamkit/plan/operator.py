@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP
 from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.plan.on_error import NULL_ON_FAILURE
 from streamkit.plan.operator_traits import OperatorTraits
 
 if TYPE_CHECKING:
@@ -326,6 +327,17 @@ def referenced(expression: TypedExpression) -> set[str]:
         return {str(expression.value)} - {TIMESTAMP, PARTITION, OFFSET}
     read = set().union(*(referenced(argument) for argument in expression.arguments))
     return read.difference(str(expression.value).split(",")) if expression.name == "lambda" else read
+
+
+def gives_null_on_failure(value: object) -> bool:
+    """Whether expressions in a value, such as an operator, have a part that is null where it fails."""
+    if isinstance(value, TypedExpression) and value.name == NULL_ON_FAILURE:
+        return True
+    if isinstance(value, tuple):
+        return any(map(gives_null_on_failure, value))
+    if is_dataclass(value):
+        return any(gives_null_on_failure(getattr(value, one.name)) for one in fields(value))
+    return False
 
 
 def names_places(value: object) -> bool:

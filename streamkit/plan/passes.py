@@ -6,7 +6,7 @@ import platform
 from dataclasses import replace
 
 from streamkit.plan.exchanges import insert_exchanges
-from streamkit.plan.on_error import DEAD_LETTER, DeadLetterTopic
+from streamkit.plan.on_error import DEAD_LETTER, NOTE, DeadLetterTopic, NotedTopic, OnError
 from streamkit.plan.partials import push_partial_aggregation
 from streamkit.plan.program import Program
 from streamkit.plan.program_check import check_program
@@ -28,7 +28,7 @@ def assemble(plan: Plan) -> Program:
         stores=tuple(replace(store, number=number) for number, store in enumerate(plan.stores)),
         outputs=plan.outputs,
         stages=plan.stages,
-        on_error={name: DEAD_LETTER if isinstance(policy, DeadLetterTopic) else policy for name, policy in plan.on_error.items()},
+        on_error={name: _policy_text(policy) for name, policy in plan.on_error.items()},
         python=".".join(platform.python_version_tuple()[:2]),
         lines={step.id: str(step.at) for step in plan.steps if step.at is not None},
         structures=plan.structures,
@@ -38,3 +38,10 @@ def assemble(plan: Plan) -> Program:
     )
     check_program(program)
     return program
+
+
+def _policy_text(policy: OnError) -> str:
+    """What a program says of a step whose failing records do not end the run."""
+    if isinstance(policy, NotedTopic):
+        return NOTE
+    return DEAD_LETTER if isinstance(policy, DeadLetterTopic) else policy

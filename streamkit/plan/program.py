@@ -218,7 +218,7 @@ class Program:
     changelog_partitions: int = 16
     format: int = field(default=PROGRAM_FORMAT)
     lines: Mapping[str, str] = field(default_factory=dict, compare=False)  # the user's file and line, by operator id
-    on_error: Mapping[str, str] = field(default_factory=dict)  # "skip" or "dead_letter" by operator id; others fail
+    on_error: Mapping[str, str] = field(default_factory=dict)  # "skip", "dead_letter" or "note" by operator id; others fail
     dropped_stores: tuple[str, ...] = ()  # of former programs: a start deletes them
     unlogged: tuple[str, ...] = ()  # stores whose changes are kept only until all tasks have applied them
     structures: Structures = field(default=Structures(), compare=False)

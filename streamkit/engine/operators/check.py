@@ -8,8 +8,8 @@ from streamkit.engine.rows.rows import OptionalBatch, without_deletions
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
 from streamkit.expressions.analysis.arrow import evaluate
-from streamkit.expressions.core.failing_rows import may_note
 from streamkit.plan.on_error import DEAD_LETTER
+from streamkit.plan.operator import gives_null_on_failure
 from streamkit.plan.operators.check import Check
 
 
@@ -23,7 +23,7 @@ def check(operator: Check, inputs: Sequence[OptionalBatch], context: Context) ->
     (batch,) = inputs
     assert batch is not None
     is_noting = context.program.on_error.get(operator.id) == DEAD_LETTER
-    wanted = [one for one in operator.expressions if context.is_leaving_out or (is_noting and may_note(one))]
+    wanted = [one for one in operator.expressions if context.is_leaving_out or (is_noting and gives_null_on_failure(one))]
     if wanted:
         live, _ = without_deletions(batch)
         for expression in wanted if live.num_rows else ():

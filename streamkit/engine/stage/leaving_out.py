@@ -31,7 +31,7 @@ from streamkit.errors import EvaluationError, NullResultError, UnfitFunctionErro
 from streamkit.expressions.core.failing_rows import noted_failures
 from streamkit.names import DUE, INPUT, KEY_GROUP, OFFSET, PARTITION, PATH
 from streamkit.plan.naming import step_of
-from streamkit.plan.on_error import DEAD_LETTER, DEAD_LETTERS
+from streamkit.plan.on_error import DEAD_LETTER, DEAD_LETTERS, NOTE
 from streamkit.plan.operator import Operator
 from streamkit.plan.operator_traits import EACH_ALONE, EACH_ONCE
 
@@ -57,14 +57,15 @@ def run_leaving_out(
     function: WholeFunction, operator: Operator, inputs: Sequence[OptionalBatch], context: Context
 ) -> Mapping[str, OptionalBatch]:
     """What the operator gives without the rows that make it fail, by port; these are counted, and a port has their dead letters."""
-    remaining = _SEARCHES[operator.leaves_out](function, operator, inputs, context)
+    policy = context.program.on_error[operator.id]
+    remaining = Remaining(inputs, ()) if policy == NOTE else _SEARCHES[operator.leaves_out](function, operator, inputs, context)
     if operator.leaves_out == EACH_ONCE:  # it has been called with them
         result: WholeResult = remaining.inputs[0]
     else:
         result = function(operator, remaining.inputs, replace(context, left_out_calls=remaining.calls))
     results = dict(result) if isinstance(result, Mapping) else {"": result}
     context.count(METRIC, step_of(operator.id), len(remaining.failures))
-    if context.program.on_error[operator.id] == DEAD_LETTER:
+    if policy in (DEAD_LETTER, NOTE):
         failures = [*remaining.failures, *_null_results(function, operator, remaining.inputs, context)]
         if failures:
             results[DEAD_LETTERS] = dead_letters(operator, failures, context)

@@ -26,7 +26,7 @@ from streamkit.engine.stage.leaving_out import notes_null_results, run_leaving_o
 from streamkit.engine.stage.work import observer
 from streamkit.errors import ColumnTooLargeError, EvaluationError
 from streamkit.plan.naming import step_of
-from streamkit.plan.on_error import DEAD_LETTER
+from streamkit.plan.on_error import DEAD_LETTER, NOTE
 from streamkit.plan.operator import PORT, Operator
 from streamkit.state.foreign_record import KeptStore, check_changelogs, is_of_state
 
@@ -157,7 +157,7 @@ def _run(operator: Operator, results: Mapping[str, OptionalBatch], context: Cont
     try:
         if context.is_leaving_out and operator.id in context.program.on_error:
             result: OperatorResult = run_leaving_out(found.function, operator, inputs, context)
-        elif context.program.on_error.get(operator.id) == DEAD_LETTER:  # of what is null because it failed, too
+        elif context.program.on_error.get(operator.id) in (DEAD_LETTER, NOTE):  # of what is null because it failed, too
             result = notes_null_results(found.function)(operator, inputs, context)
         else:
             result = found.function(operator, inputs, context)

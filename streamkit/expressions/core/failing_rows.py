@@ -19,9 +19,6 @@ from streamkit.arrays import Integers, Mask
 
 if TYPE_CHECKING:
     from streamkit.expressions.core.rows import Rows
-    from streamkit.plan.expression import TypedExpression
-
-NULL_ON_FAILURE = "ksql_null_on_failure"  # the function that gives null where its argument fails, and notes it
 
 
 @dataclass(frozen=True)
@@ -74,11 +71,6 @@ def note(failed: FailedRows) -> None:
     """Add rows that failed to the list that somebody keeps, if there is one."""
     if (notes := _notes.get()) is not None:
         notes.append(failed)
-
-
-def may_note(expression: TypedExpression) -> bool:
-    """Whether the value of an expression may be null because a part of it failed."""
-    return expression.name == NULL_ON_FAILURE or any(map(may_note, expression.arguments))
 
 
 def notes_so_far() -> int:

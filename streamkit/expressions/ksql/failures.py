@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from streamkit.expressions.casts.attempts import null_where_failing
-from streamkit.expressions.core.failing_rows import NULL_ON_FAILURE, FailedRows, note
+from streamkit.expressions.core.failing_rows import FailedRows, note
 from streamkit.expressions.core.operation import Datum, Invocation, always_nullable, can_fail, counted, function, operation
 from streamkit.expressions.core.rows import Rows
 from streamkit.expressions.core.spark_text import spark_text, unseen
 from streamkit.expressions.ksql.times_of_day import retyped
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
+from streamkit.plan.on_error import NULL_ON_FAILURE
 
 NULL_INSIDE = "ksql_null_inside"  # the same of a part of an expression
 

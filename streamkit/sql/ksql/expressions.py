@@ -16,7 +16,6 @@ from streamkit.expressions.aggregates.ksql import families as aggregates  # noqa
 from streamkit.expressions.aggregates.ksql.kept_values import COLLECTED_MAX
 from streamkit.expressions.aggregates.ksql.signature import KSQL_AGGREGATES
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
-from streamkit.expressions.core.failing_rows import NULL_ON_FAILURE
 from streamkit.expressions.ksql import families  # noqa: F401 - enters the functions
 from streamkit.expressions.ksql.failures import NULL_INSIDE
 from streamkit.expressions.ksql.function import KSQL_FUNCTIONS, nearest
@@ -28,6 +27,7 @@ from streamkit.names import OFFSET, PARTITION, TIMESTAMP, WINDOW_END, WINDOW_STA
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, PythonCall, Reference
 from streamkit.plan.expression_text import OF_KSQL, expression_text
+from streamkit.plan.on_error import NULL_ON_FAILURE
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.ksql.pseudo_times import as_millis
 

@@ -11,12 +11,12 @@ from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import Table
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.core.column import Column
-from streamkit.expressions.core.failing_rows import NULL_ON_FAILURE
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
 from streamkit.plan.expression_text import expression_name, expression_text
 from streamkit.plan.location import written_at
+from streamkit.plan.on_error import NULL_ON_FAILURE
 from streamkit.plan.window_kinds.hopping import TimeWindow
 from streamkit.plan.window_kinds.session import SessionWindow
 from streamkit.plan.windows import WindowKind

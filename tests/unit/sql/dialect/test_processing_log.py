@@ -54,6 +54,27 @@ def test_an_expression_that_fails_has_an_entry(query: str) -> None:
     assert "no JSON" in found[1]["message"]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "CREATE TABLE O AS SELECT K, 10 / SUM(V) AS X FROM S GROUP BY K;",
+        "CREATE TABLE O AS SELECT K, COUNT(*) AS X FROM S GROUP BY K HAVING 10 / SUM(V) > 1;",
+        "CREATE TABLE O AS SELECT K, 10 / SUM(V) AS X FROM S WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY K;",
+        "CREATE TABLE T AS SELECT K, SUM(V) AS V FROM S GROUP BY K; CREATE TABLE O AS SELECT K, 10 / V AS X FROM T;",
+        "CREATE TABLE T AS SELECT K, SUM(V) AS V FROM S GROUP BY K; CREATE TABLE O AS SELECT K, V FROM T WHERE 10 / V > 0;",
+        (
+            "CREATE TABLE T AS SELECT K, SUM(V) AS V FROM S GROUP BY K; CREATE TABLE U AS SELECT K, COUNT(*) AS N FROM S GROUP BY K;"
+            "CREATE TABLE O AS SELECT T.K, N, 10 / T.V AS X FROM T JOIN U ON T.K = U.K;"
+        ),
+    ],
+)
+def test_an_expression_over_a_table_has_an_entry(query: str) -> None:
+    """The row stays, with null or as a deletion, and the entry says what failed."""
+    found = entries(LOGGING + query, "SELECT message FROM KSQL_PROCESSING_LOG WHERE error = 'NullResultError'")
+    assert len(found) == 1
+    assert "division by zero" in found[0]["message"]
+
+
 def test_each_expression_that_fails_is_told() -> None:
     """A row in which two columns fail has one entry with both reasons; the other rows have none."""
     found = entries(LOGGING + "CREATE STREAM O AS SELECT K, 10 / V AS D, CAST(N AS INT) AS I FROM S;")
