@@ -33,6 +33,7 @@ from streamkit.log.opening import open_existing_log
 from streamkit.log.produce.producer import Producer
 from streamkit.log.produce.receipt import Receipt
 from streamkit.log.rows.conversion import convert_arrow
+from streamkit.log.topic.kept_time import kept_since_ms
 from streamkit.log.topic.settings import RETENTION_MS
 from streamkit.log.topic.topic import Topic
 from streamkit.names import TIMESTAMP
@@ -200,18 +201,18 @@ class _Expired:
 
     def __init__(self, topic: Topic, now_ms: int) -> None:
         self._topic = topic
-        self._retention_ms = int(topic.setting(RETENTION_MS)) if topic.has_retention and not topic.is_stamped_on_append else -1
-        self._now_ms = now_ms
+        self._since_ms = kept_since_ms(topic, now_ms)
+        self._retention_ms = now_ms - (self._since_ms or 0)
         self._records = 0
 
     def count(self, piece: FilePiece) -> None:
         """Look at the event times of a piece: those of the topic's column, else those that are given with the records."""
-        if self._retention_ms < 0:
+        if self._since_ms is None:
             return
         names = [name for name in (self._topic.timestamp or TIMESTAMP, TIMESTAMP) if name in piece.records.schema.names]
         columns = [convert_arrow(SchemaColumn(name, "timestamp"), piece.records.column(name)) for name in names]
         if columns:
-            before = pa.scalar((self._now_ms - self._retention_ms) * 1_000).cast(columns[0].type)
+            before = pa.scalar(self._since_ms * 1_000).cast(columns[0].type)
             self._records += pc.less(pc.coalesce(*columns), before).true_count
 
     def warn(self) -> None:

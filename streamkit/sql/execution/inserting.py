@@ -17,10 +17,13 @@ from streamkit.errors import SchemaError, StreamKitError
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.codec import Codec
 from streamkit.log.catalog.sql_sources import StoredSource
+from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.log.rows.records import records_of
 from streamkit.log.topic.formats import KEY, VALUE
+from streamkit.log.topic.kept_time import kept_since_ms
 from streamkit.log.topic.topic import Topic, check_writable
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
+from streamkit.plan.duration import duration_text
 from streamkit.schema import SchemaColumn
 from streamkit.sql.execution.inserted_table import TIMES, columns_of_table
 from streamkit.sql.execution.inserted_values import InsertedValues
@@ -40,7 +43,28 @@ def insert_values(state: ScriptState, statement: InsertValues, counts: Sequence[
     batches = encoded(state, known, topic, inserted.found(), statement)
     inserted.check_event_times(batches)
     state.rows.setdefault(topic.name, []).extend(batches)
-    return [Changed(f"{count:,} row{'s' * (count != 1)} for {known.name}.") for count in counts or [len(statement.rows)]]
+    return _messages(state, known, topic, batches, counts or [len(statement.rows)])
+
+
+def _messages(
+    state: ScriptState, known: StoredSource, topic: Topic, batches: Sequence[pa.RecordBatch], counts: Sequence[int]
+) -> list[Changed]:
+    """What was inserted, for each part of the rows; and how many of them the topic does not keep."""
+    now_ms = state.log.clock.now_ms()
+    since_ms = kept_since_ms(topic, now_ms)
+    times = [batch.column(TIMESTAMP).view(pa.int64()).to_numpy() for batch in batches]
+    is_old = np.concatenate([np.empty(0, np.int64), *times]) < (-TIME_MS_MAX if since_ms is None else since_ms)
+    messages = []
+    for count, part in zip(counts, np.split(is_old, np.cumsum(counts)[:-1]), strict=True):
+        message, old = f"{count:,} row{'s' * (count != 1)} for {known.name}.", int(part.sum())
+        if old and since_ms is not None:
+            message += (
+                f" {'It' if count == 1 else f'{old:,} of them'} {'is' if old == 1 else 'are'} older than {duration_text(now_ms - since_ms)}, which "
+                f"is how long the topic {topic.name} keeps records: maintenance deletes {'it' if old == 1 else 'them'} soon. A topic made WITH "
+                "(RETENTION_MS = -1) keeps all."
+            )
+        messages.append(Changed(message))
+    return messages
 
 
 def insert_rows(state: ScriptState, name: str, rows: pa.Table) -> None:

@@ -136,3 +136,23 @@ def test_a_table_that_fits(sql, rows, format):
     }
     assert sql.insert("s", pa.table(given)) == 1
     assert rows("SELECT k, v, l, unix_millis(_timestamp) AS t FROM s") == [("a", 7, None, 5)]
+
+
+def test_rows_that_the_topic_does_not_keep_are_told(sql, log):
+    """The answer says how many rows of a statement are older than its topic keeps records, and nothing of others."""
+    sql.execute("CREATE STREAM s (k STRING KEY); CREATE STREAM every (k STRING KEY) WITH (RETENTION_MS = -1)")
+    old, new = "'2000-01-01 10:00'", f"timestamp_millis({log.clock.now_ms()}L)"
+
+    texts = (
+        f"s (k, _timestamp) VALUES ('a', {old})",
+        "s VALUES ('b')",
+        f"s (k, _timestamp) VALUES ('a', {old}), ('b', {new}), ('c', {old})",
+    )
+    results = sql.execute(";".join(f"INSERT INTO {one}" for one in (*texts, f"every (k, _timestamp) VALUES ('a', {old})")))
+
+    kept = "which is how long the topic s keeps records: maintenance deletes"
+    first, second, third, fourth = (one.message for one in results)
+    assert first.startswith("1 row for s. It is older than 1 week") and f"{kept} it soon" in first
+    assert second == "1 row for s."
+    assert third.startswith("3 rows for s. 2 of them are older than 1 week") and f"{kept} them soon" in third
+    assert fourth == "1 row for every."
