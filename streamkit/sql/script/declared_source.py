@@ -224,6 +224,8 @@ class DeclaredSource:
         format: TopicFormat,
         properties: TopicProperties,
     ) -> None:
+        if self.is_ksql and format.value is not None and topic in (one.name for one in topology.added_topics):
+            return  # another statement declares it, and each reads it in its own format
         default = {"cleanup.policy": "compact"} if self.statement.kind == TABLE else {}
         config: dict[str, Any] = {**default, **properties.config}
         if format.value is None:
@@ -250,14 +252,20 @@ class DeclaredSource:
         window: WindowKind | None,
     ) -> Stream | Table:
         keyed = key if key or format.value is None or self.is_ksql else None
-        options = {"schema": columns, "key": keyed, **self._time_arguments(properties, format, columns), **format.arguments}
+        times = self._time_arguments(properties, format, columns)
+        options = {"schema": columns, "key": keyed, **times, **format.arguments}
         if self.statement.kind == TABLE and self.is_ksql and window is None and format.value is not None:
-            return topology.stream(
-                topic, **options
-            ).to_table()  # so that a record which cannot be read is left out, as of streams
+            # So a record which cannot be read is left out, as of streams.
+            return self._since_1970(topology.stream(topic, **options), times).to_table()
         if self.statement.kind == TABLE:
             return topology.table(topic, windowed=window, **options)
-        return topology.stream(topic, **options)
+        return self._since_1970(topology.stream(topic, **options), times)
+
+    def _since_1970(self, records: Stream, times: Mapping[str, str | None]) -> Stream:
+        """The records whose column says a time from 1970 on: in ksqlDB others are left out, as those that say none."""
+        if not self.is_ksql or times["timestamp"] is None:
+            return records
+        return records.filter(Column(Call("ge", (Call("unix_millis", (Reference(TIMESTAMP),)), Literal(0)))))
 
     def _time_arguments(self, properties: TopicProperties, format: TopicFormat, columns: Schema) -> dict[str, str | None]:
         """The arguments that say which column has the times of records."""
