@@ -121,7 +121,7 @@ def _lowered(
         properties = [one for one in statement.properties if one.name.upper() not in of_query]
         properties += [] if topic is None else [Property(KAFKA_TOPIC, topic)]
         statements.append(replace(statement, properties=tuple(properties)))
-    lowering = ScriptLowering(text, application, script, others.source, others.names())
+    lowering = ScriptLowering(text, application, script, others.source, others.names(), definitions.type_texts)
     topology = lowering.topology(statements)
     if lowering.faults:
         raise SqlError(lowering.faults)
