@@ -24,7 +24,7 @@ from streamkit.sql.execution.inserting import insert_rows
 from streamkit.sql.execution.printing import printed, printed_topic
 from streamkit.sql.execution.pushing import pushed_rows
 from streamkit.sql.execution.queries import topology_of_query
-from streamkit.sql.execution.registered_functions import registered_function, with_functions
+from streamkit.sql.execution.registered_functions import PythonAggregate, registered_function, with_functions
 from streamkit.sql.execution.result import StatementResult
 from streamkit.sql.execution.script_execution import ScriptExecution
 from streamkit.sql.execution.script_files import ScriptFiles
@@ -81,7 +81,7 @@ class SqlSession:
         self.engine = engine
         self.settings = SessionSettings.of(settings or {})
         self.runs_scripts = runs_scripts
-        self._functions: dict[str, UserDefinedFunction] = {}
+        self._functions: dict[str, UserDefinedFunction | PythonAggregate] = {}
         self._reader = PullReader(log)
         self._matching = Matching()
         self._lock = threading.RLock()
@@ -184,17 +184,26 @@ class SqlSession:
             raise state.error("this query is run once, by query(); expected EMIT CHANGES behind one that goes on", statement.span)
         return self._subscription(state, statement)
 
-    def register(self, name: str, function: Callable[..., Any] | UserDefinedFunction, type: str | None = None) -> None:
+    def register(
+        self,
+        name: str,
+        function: Callable[..., Any] | UserDefinedFunction,
+        type: str | None = None,
+        *,
+        is_aggregate: bool = False,
+    ) -> None:
         """
         Let statements of this session call a function in Python by a name.
 
         It is a function of values, whose results have the type, or what `F.udf`, `F.pandas_udf` or `F.arrow_udf` gave. One that gives an array
-        gives rows by EXPLODE. Its rules are those of `F.udf`. Other processes do not know it: a persistent query with it is run by this session,
-        or by `sk.run(sql.topology(id))`. ConfigError for a name that StreamKit has itself.
+        gives rows by EXPLODE. With `is_aggregate` it is a function of the list of a group's values, by time and without nulls, which is an
+        aggregate in statements; the group keeps all of these values. The rules are those of `F.udf`. Other processes do not know it: a
+        persistent query with it is run by this session, or by `sk.run(sql.topology(id))`. ConfigError for a name that StreamKit has itself.
 
             sql.register("shout", lambda text: text.upper() + "!", "string")
+            sql.register("median", statistics.median, "double", is_aggregate=True)
         """
-        found = registered_function(name, function, type)
+        found = registered_function(name, function, type, is_aggregate=is_aggregate)
         with self._lock:
             self._check_open()
             self._functions[name.lower()] = found

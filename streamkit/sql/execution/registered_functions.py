@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from streamkit import functions as F
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, TopologyError
 from streamkit.expressions.aggregates import aggregate_named
 from streamkit.expressions.analysis.analysis import is_function
 from streamkit.expressions.core.column import Column, to_expression
@@ -18,12 +18,36 @@ from streamkit.sql.lowering.expression_parts import EXPLODING, below, rewritten
 from streamkit.sql.lowering.script_text import PartPlaces, ScriptText
 from streamkit.sql.tree.span import TextSpan, Written
 
-UserFunctions = Mapping[str, UserDefinedFunction]  # by their names in small letters
+
+@dataclass(frozen=True)
+class PythonAggregate:
+    """A function of the list of a group's values, which aggregates them: `function` is called with it, whenever the group has changed."""
+
+    function: UserDefinedFunction
+
+    @property
+    def name(self) -> str:
+        """Its name, for messages."""
+        return self.function.function.name
+
+    def __call__(self, column: Column) -> Column:
+        """The aggregate of a column."""
+        return self.function(F.collect_list(column))
+
+
+UserFunctions = Mapping[str, UserDefinedFunction | PythonAggregate]  # by their names in small letters
 Part = TypeVar("Part")
 
 
-def registered_function(name: str, function: Callable[..., Any] | UserDefinedFunction, type: str | None) -> UserDefinedFunction:
+def registered_function(
+    name: str, function: Callable[..., Any] | UserDefinedFunction, type: str | None, *, is_aggregate: bool = False
+) -> UserDefinedFunction | PythonAggregate:
     """A function under a name that statements may call; ConfigError for a name that is taken or is none, or a type that is missing."""
+    found = _function(name, function, type)
+    return PythonAggregate(found) if is_aggregate else found
+
+
+def _function(name: str, function: Callable[..., Any] | UserDefinedFunction, type: str | None) -> UserDefinedFunction:
     if not name.isidentifier():
         raise ConfigError(f"{name!r} cannot be the name of a function; expected letters, digits and _")
     if is_function(name.lower()) or name.lower() in EXPLODING or aggregate_named(name.lower()) is not None:
@@ -86,7 +110,10 @@ def _written(written: Written, functions: UserFunctions, text: ScriptText) -> Wr
         if not isinstance(part, Call) or (found := functions.get(part.function.lower())) is None:
             return None
         arguments = [Column(rewritten(one, change, places)) for one in part.arguments]
-        with written_at(text.at(written.places.get(id(part), written.span))):
+        at = text.at(written.places.get(id(part), written.span))
+        if isinstance(found, PythonAggregate) and len(arguments) != 1:
+            raise TopologyError(f"the aggregate {found.name} is called with {len(arguments)} values; expected one", at)
+        with written_at(at):
             return to_expression(found(*arguments))
 
     new = rewritten(written.expression, change, places)

@@ -244,6 +244,8 @@ def _without_steps(tree: Expression, schema: Schema) -> tuple[Expression, Schema
                 return Reference(f"`{steps[-1].name}`")
             case Call(name, arguments):
                 return Call(name, tuple(map(changed, arguments)))
+            case PythonCall(function, arguments):
+                return PythonCall(function, tuple(map(changed, arguments)))
             case Alias(inner, name):
                 return Alias(changed(inner), name)
         return part

@@ -14,6 +14,7 @@ from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.session_settings import SessionSettings
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.reader.script import read_script
+from streamkit.sql.tree.statements import CreateAs
 from streamkit.testing import TopologyTestDriver
 
 CLICKS = "CREATE STREAM clicks (who STRING KEY, page STRING, n INT) WITH (PARTITIONS = 2)"
@@ -355,6 +356,7 @@ def test_a_start_between_the_check_and_the_commit(sql, log):
     text = "CREATE OR REPLACE TABLE counted AS SELECT who, count_if(n > 3) AS c FROM clicks GROUP BY who"
     state = ScriptState(log, ScriptText(text), Definitions.of(log, log.catalog.sql.objects()), SessionSettings())
     (statement,) = read_script(text)
+    assert isinstance(statement, CreateAs)
     create_as(state, statement)  # it fits, since nothing has started
     change = state.definitions.change()
     sk.run(sql.topology("CTAS_COUNTED_1"), log=log, engine="local", trigger="available_now").wait()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 
 import streamkit as sk
@@ -121,3 +123,42 @@ def test_a_session_that_is_closed_takes_none():
         session.close()
         with pytest.raises(ConfigError, match="is closed"):
             session.register("f", len, "int")
+
+
+NUMBERS = "CREATE STREAM numbers (who STRING KEY, n INT); INSERT INTO numbers VALUES ('ann', 3), ('bob', 1), ('ann', NULL), ('ann', 8), ('ann', 4)"
+
+
+def test_aggregates(sql, rows):
+    """A function of the values of a group is an aggregate in SELECT and HAVING, beside others, of expressions, and of all rows."""
+    sql.register("middle", lambda values: float(statistics.median(values)), "double", is_aggregate=True)
+    sql.execute(NUMBERS)
+    assert sorted(rows("SELECT who, middle(n) AS m, count(*) AS c FROM numbers GROUP BY who")) == [
+        ("ann", 4.0, 4),
+        ("bob", 1.0, 1),
+    ]
+    assert rows("SELECT who, MIDDLE(n * 10) + 1 AS m FROM numbers GROUP BY who HAVING middle(n) > 2") == [("ann", 41.0)]
+    assert rows("SELECT middle(n) AS m FROM numbers") == [(3.5,)]
+
+
+def test_aggregates_of_a_persistent_query(sql, log, rows, process):
+    """It is computed again with each value, also in windows; a wrong number of values points at the call."""
+    sql.register("middle", lambda values: float(statistics.median(values)), "double", is_aggregate=True)
+    sql.execute(NUMBERS)
+    sql.execute("CREATE TABLE middles AS SELECT who, middle(n) AS m FROM numbers GROUP BY who")
+    process()
+    assert sorted(rows("SELECT who, m FROM middles")) == [("ann", 4.0), ("bob", 1.0)]
+    sql.execute("INSERT INTO numbers VALUES ('bob', 2)")
+    process()
+    assert sorted(rows("SELECT who, m FROM middles")) == [("ann", 4.0), ("bob", 1.5)]
+    with pytest.raises(TopologyError, match=r"the aggregate middle is called with 2 values; expected one(.|\n)*line 1:8"):
+        sql.query("SELECT middle(n, n) FROM numbers")
+
+
+def test_aggregates_of_the_ksql_dialect(log):
+    """A statement of ksqlDB calls it, too."""
+    with SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.register("spread", lambda values: max(values) - min(values), "int", is_aggregate=True)
+        sql.execute("CREATE STREAM S (K INT KEY, V INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', PARTITIONS=1)")
+        sql.execute("CREATE TABLE T AS SELECT K, SPREAD(V) AS D FROM S GROUP BY K; INSERT INTO S VALUES (1, 5), (1, 2), (1, 9)")
+        sk.run(sql.topology("CTAS_T_1"), log=log, engine="local", trigger="available_now").wait()
+        assert sql.query("SELECT D FROM T")["D"].to_pylist() == [7]
