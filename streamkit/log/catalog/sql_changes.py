@@ -100,7 +100,8 @@ def commit(transaction: Transaction, now_ms: int, change: SqlChange) -> tuple[st
     Make a script's changes, all of them; returns the slabs that nothing refers to any more.
 
     SqlMovedError if another change was made since the script was checked, or an application has started whose state counts;
-    TopicExistsError, TopicNotFoundError, SchemaError and ConfigError as they come of its topics. A change that was made already, under the same token, does nothing twice.
+    TopicExistsError, TopicNotFoundError, SchemaError and ConfigError as they come of its topics.
+    A change that was made already, under the same token, does nothing twice.
     """
     if is_committed(transaction, change):
         return ()
