@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
 
 import pytest
 
-import streamkit as sk
 from streamkit.errors import ConfigError
-from tests.unit.cli.command_process import CommandProcess
 
 CLICKS = "CREATE STREAM clicks (who STRING KEY, page STRING, n INT); INSERT INTO clicks VALUES ('ann', 'home', 1), ('bob', 'cart', NULL);"
 
@@ -99,23 +96,3 @@ def test_settings_are_given_as_options(as_program):
 
     assert code == 1
     assert "there is no setting 'auto.offset.resett'" in err and "did you mean 'auto.offset.reset'" in err
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ASSERT TOPIC nothing TIMEOUT 1 HOURS",
-        "SELECT count(*) FROM words a JOIN words b ON length(a.word) = length(b.word) WHERE a.word < b.word",
-    ],
-)
-def test_an_interrupt_ends_a_statement(root, text):
-    """One that waits, and one that a library computes for very long; the program ends as interrupted programs do."""
-    with sk.open_log(root) as log:
-        log.create_topic("words", "word string", partitions=1)
-        with log.producer() as producer:
-            producer.send_batch("words", [{"word": f"{number:06}"} for number in range(30_000)])
-    running = CommandProcess(root, "sql", "--json", "-e", "SELECT 1 AS a", "-e", text)
-    assert running.stdout is not None and json.loads(running.stdout.readline()) == {"a": 1}
-    running.send_signal(signal.SIGINT)
-    code, said, errors = running.rest()
-    assert (code, said) == (130, "") and "Traceback" not in errors, errors

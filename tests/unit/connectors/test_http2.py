@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import socket
 import ssl
 import threading
@@ -365,3 +366,27 @@ def test_tls_names_the_protocol(answering, tmp_path):
             with httpx.Client(http2=is_new, verify=trusting) as client:
                 answer = client.post(f"https://localhost:{server.address[1]}/", content=b"x" * LONG)
             assert (answer.http_version, answer.json()["bytes"]) == ("HTTP/2" if is_new else "HTTP/1.1", LONG)
+
+
+def test_damaged_frames_end_at_most_their_connection(server, caplog):
+    """Whatever becomes of the bytes of three requests, the server answers the next client, and keeps no connection and no request."""
+    with speaking(server) as client:
+        for _ in range(3):
+            number = client.frames.get_next_available_stream_id()
+            client.frames.send_headers(number, [(":method", "POST"), (":path", "/"), (":scheme", "http"), (":authority", "x")])
+            client.frames.send_data(number, b"x" * 50, end_stream=True)
+        whole = client.frames.data_to_send()
+    chance = random.Random(7)
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for _ in range(chance.choice([1, 2, 20])):
+            place = chance.randrange(24, len(damaged))  # behind the preface
+            damaged[place : place + chance.choice([0, 1, 9])] = chance.randbytes(chance.choice([0, 1, 9]))
+        with speaking(server) as client:
+            client.connection.sendall(damaged)
+    with speaking(server) as client:
+        number = client.ask("/", b"12")
+        assert json.loads(client.hear(ended(number))[number])["bytes"] == 2
+    state = server._server.server_state
+    wait_until(lambda: not state.connections and not state.tasks)
+    assert caplog.records == []
