@@ -8,14 +8,15 @@ from typing import Annotated
 import typer
 
 from streamkit.cli.setting_option import SettingsOption, given_settings
-from streamkit.cli.terminal.rendering import JsonOption, counted, show_failure, show_json, show_line
 from streamkit.errors import ConfigError, StreamKitError
+
+JsonTestsOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 def run_test_files(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Files of tests in SQL.")],
     settings: SettingsOption = None,
-    as_json: JsonOption = False,
+    as_json: JsonTestsOption = False,
 ) -> None:
     """
     Run tests in SQL: statements that create, INSERT, and ASSERT VALUES, ASSERT NULL VALUES, ASSERT STREAM, ASSERT TABLE or ASSERT TOPIC.
@@ -23,7 +24,8 @@ def run_test_files(
     Each test has a log of its own in memory, and no Spark. A line `--@test: NAME` begins a test; what stands before the first one begins each
     test. A line `--@expected.message: TEXT` says that the test has to fail with this text. The exit code is 1 if a test fails.
     """
-    from streamkit.testing.sql_test import read_sql_tests  # no other command pays for it
+    from streamkit.cli.terminal.rendering import counted, show_failure, show_json, show_line  # the prompt pays for none of these
+    from streamkit.testing.sql_test import read_sql_tests
 
     given = given_settings(settings)
     results = list[dict[str, str]]()

@@ -75,7 +75,8 @@ def _show(running: Run, progress: Progress, shown: int) -> None:
 def summarise(running: Run, console: Console) -> None:
     """Say in a line what came of a run, and what the application has left out so far."""
     status = running.status()
-    told = f"{status['application']}: {running.records():,} records in this run, epoch {status['epoch']}, {status['tasks']} tasks"
+    records, tasks = running.records(), status["tasks"]
+    told = f"{status['application']}: {records:,} record{'s' * (records != 1)} in this run, epoch {status['epoch']}, {tasks} task{'s' * (tasks != 1)}"
     left_out = {"late": "late", "null_key": "without a key", "error": "left out by errors"}
     counts = {text: sum(running.total(name).values()) for name, text in left_out.items()}
     if any(counts.values()):  # which the catalog adds up over all runs

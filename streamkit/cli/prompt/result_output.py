@@ -18,6 +18,7 @@ from streamkit.sql.execution.result import StatementResult
 from streamkit.sql.push.subscription import PushQuery
 
 ROWS_SHOWN = 1_000  # of a table on the screen
+NULL = "null"  # on the screen, which tells it from an empty text
 LOOK_S = 0.1  # how late an interrupt may be noticed
 
 
@@ -51,11 +52,11 @@ class ResultOutput:
         count = counted(table.num_rows, "row")
         is_cut = shown.num_rows < table.num_rows
         caption = f"{shown.num_rows:,} of {count}; LIMIT chooses some, --json prints all" if is_cut else count
-        show_table(table.column_names, _rows_of(shown), caption)
+        show_table(table.column_names, _rows_of(shown), caption, null=NULL)
 
     def _follow(self, subscription: PushQuery, interrupted: threading.Event) -> None:
         """Print rows as they come."""
-        table = FollowedTable()
+        table = FollowedTable(null=NULL)
         has_deletions = False
         if not self.is_json:
             show_note("rows are shown as they come; Ctrl-C ends the query")
@@ -79,7 +80,7 @@ class ResultOutput:
 def _rows_of(table: pa.Table) -> list[list[Any]]:
     """The rows as Python values; several columns may have one name, and only a deletion says that it is one."""
     columns = [
-        [value or None for value in column.to_pylist()] if name == DELETED else column.to_pylist()
+        [value or "" for value in column.to_pylist()] if name == DELETED else column.to_pylist()
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
     return [list(row) for row in zip(*columns, strict=True)]

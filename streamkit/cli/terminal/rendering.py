@@ -80,10 +80,10 @@ def is_midnight(value: Any) -> bool:
     return value is None or (isinstance(value, dt.datetime) and value.time() == dt.time(0))
 
 
-def cell(value: Any, thousands: str = ",", *, is_day: bool = True) -> str:
+def cell(value: Any, thousands: str = ",", *, is_day: bool = True, null: str = "") -> str:
     """A value for a table; a time of a column of days as its date."""
     if value is None:
-        return ""
+        return null
     if isinstance(value, float):
         return rounded(value)
     if isinstance(value, int) and not isinstance(value, bool):

@@ -42,16 +42,18 @@ class _PrintedColumn:
         return max(words, min(longest, WORD_LENGTH_MAX))
 
 
-def show_table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: str | None = None, *, thousands: str = ",") -> None:
+def show_table(
+    titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: str | None = None, *, thousands: str = ",", null: str = ""
+) -> None:
     """
-    Print rows below their titles; numbers stand to the right, null is empty.
+    Print rows below their titles; numbers stand to the right, null is empty unless it has a text.
 
     `thousands` separates the digits of integers. A column of days, all times in which are midnight in UTC, shows no time.
     Numbers are never broken: columns that a terminal has no room for go on in tables below, each with the first column again.
     Outside a terminal the table is as wide as it needs to be. `caption` stands below it.
     """
     console = Console()
-    columns = _columns(titles, list(rows), thousands)
+    columns = _columns(titles, list(rows), thousands, null)
     for part in _parts(columns, console.width) if console.is_terminal else [columns]:
         _print(part, console)
     if caption:
@@ -61,14 +63,15 @@ def show_table(titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: st
 class FollowedTable:
     """A table that grows: its titles are printed once, and again only when a column comes to it."""
 
-    def __init__(self, thousands: str = ",") -> None:
+    def __init__(self, thousands: str = ",", null: str = "") -> None:
         self._thousands = thousands
+        self._null = null
         self._columns: dict[str, _PrintedColumn] = {}
         self._widths: dict[str, int] = {}
 
     def add(self, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Print rows below those that were printed before; the columns are as wide as they were, and wider where that is too narrow."""
-        columns = _columns(titles, list(rows), self._thousands, self._columns)
+        columns = _columns(titles, list(rows), self._thousands, self._null, self._columns)
         is_new = [column.title for column in columns] != list(self._columns)
         self._columns = {column.title: column for column in columns}
         self._widths = {column.title: max(column.width, self._widths.get(column.title, 0)) for column in columns}
@@ -76,7 +79,11 @@ class FollowedTable:
 
 
 def _columns(
-    titles: Sequence[str], rows: Sequence[Sequence[Any]], thousands: str, before: Mapping[str, _PrintedColumn] | None = None
+    titles: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    thousands: str,
+    null: str,
+    before: Mapping[str, _PrintedColumn] | None = None,
 ) -> list[_PrintedColumn]:
     """The cells of each column; what a column was `before`, it stays."""
     found = []
@@ -84,7 +91,7 @@ def _columns(
         title, values = visible(name), [row[position] for row in rows]
         known = (before or {}).get(title)
         is_day = known.is_day if known else all(is_midnight(value) for value in values)
-        cells = tuple(cell(value, thousands, is_day=is_day) for value in values)
+        cells = tuple(cell(value, thousands, is_day=is_day, null=null) for value in values)
         found.append(_PrintedColumn(title, cells, (known is not None and known.is_number) or any(map(is_number, values)), is_day))
     return found
 

@@ -96,3 +96,12 @@ def test_settings_are_given_as_options(as_program):
 
     assert code == 1
     assert "there is no setting 'auto.offset.resett'" in err and "did you mean 'auto.offset.reset'" in err
+
+
+def test_null_is_no_empty_text(streamkit):
+    """Null has a text of its own in tables of rows, also of rows as they come, and an empty text has none."""
+    rows = "CREATE TABLE t (k STRING PRIMARY KEY, v STRING, n INT) WITH (PARTITIONS = 1); INSERT INTO t VALUES ('a', '', NULL), ('b', NULL, 7);"
+    out = streamkit("sql", "-e", f"{rows} SELECT k, v, n FROM t ORDER BY k;", "-e", "SELECT k, v, n FROM t EMIT CHANGES LIMIT 2")
+
+    shown = [line.split() for line in out.splitlines()]
+    assert shown.count(["a", "null"]) == shown.count(["b", "null", "7"]) == 2

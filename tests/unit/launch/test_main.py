@@ -107,7 +107,7 @@ def test_a_file_runs_where_there_is_no_spark(folder):
     shown = json.loads(again.stdout)
     assert list(shown) == ["program", "fingerprint", "passes"]
     assert "== infer_types ==" in shown["passes"]
-    summary = r"^flight-delays: ([\d,]+) records in this run, epoch (\d), \d+ tasks((?:; since its first start: [\d,]+ late)?)$"
+    summary = r"^flight-delays: ([\d,]+) records? in this run, epoch (\d), \d+ tasks?((?:; since its first start: [\d,]+ late)?)$"
     assert re.findall(summary, said, re.MULTILINE) == [(f"{len(flights_of(2)) + PLANES:,}", "2", "")]
     assert re.search(summary, again.stderr, re.MULTILINE)
 

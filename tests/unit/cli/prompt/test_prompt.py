@@ -108,3 +108,21 @@ def test_what_the_prompt_needs_at_once_is_little():
         "print([name for name in ('pyarrow', 'pandas', 'streamkit.sql.session') if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_a_query_that_nobody_runs_is_told_of(terminal):
+    """Where no query of the log runs, the prompt names the server; a session that runs queries is one."""
+    made = "CREATE STREAM s (k STRING KEY); CREATE STREAM u AS SELECT k FROM s;"
+    with terminal() as prompt:
+        prompt.until(PROMPT)
+        prompt.type(f"{made}{ENTER}")
+        prompt.until("note: CSAS_U_1 waits for a server; `streamkit sql serve` runs the queries of a log")
+        prompt.until(PROMPT)
+        prompt.type(CTRL_D)
+        assert prompt.end() == 0
+    with terminal("--engine", "local") as prompt:
+        prompt.until(PROMPT)
+        prompt.type(f"CREATE STREAM w AS SELECT k FROM s;{ENTER}")
+        assert "waits" not in prompt.until(f"\n{PROMPT}")
+        prompt.type(CTRL_D)
+        assert prompt.end() == 0
