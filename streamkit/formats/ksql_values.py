@@ -138,8 +138,7 @@ def double_text(value: float) -> str:
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
-        text = f"{decimal.Decimal(repr(value)):f}"
-        return text if "." in text else f"{text}.0"
+        return repr(value)  # Python has no exponent there, either
     digits, _, exponent = f"{decimal.Decimal(repr(value)).normalize():e}".partition("e")
     return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
 
