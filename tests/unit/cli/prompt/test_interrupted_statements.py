@@ -12,6 +12,7 @@ import streamkit as sk
 from streamkit.cli.prompt.interrupted_statements import interrupted_results
 from streamkit.errors import TopologyError
 from streamkit.plan.location import IN_PYTHON
+from streamkit.sql.execution.result import StatementResult
 from streamkit.sql.session import SqlSession
 from tests.kit.waiting import wait_until
 
@@ -44,7 +45,7 @@ def test_an_interrupt_ends_a_statement(session, text):
 
     interrupting = threading.Thread(target=interrupt)
     interrupting.start()
-    results = []
+    results: list[StatementResult] = []
     with pytest.raises(KeyboardInterrupt):
         results.extend(found)
     interrupting.join()
@@ -55,6 +56,7 @@ def test_an_interrupt_ends_a_statement(session, text):
 def test_errors_and_results_are_those_of_the_session(session):
     """An error is raised where its result is asked for, behind the results before it."""
     found = interrupted_results(session, "SELECT count(*) AS n FROM words; ASSERT TOPIC nothing TIMEOUT 0 SECONDS;", IN_PYTHON)
-    assert next(found).table.to_pylist() == [{"n": ROWS}]
+    counted = next(found).table
+    assert counted is not None and counted.to_pylist() == [{"n": ROWS}]
     with pytest.raises(TopologyError, match="no topic nothing"):
         next(found)
