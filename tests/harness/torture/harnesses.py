@@ -71,7 +71,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     ),
     "simulation": "tests/harness/simulation",
     "power": "tests/harness/power",
-    "expressions": "tests/unit/expressions tests/unit/sql/ksql tests/unit/sql/dialect",
+    "expressions": "tests/unit/expressions tests/unit/sql/ksql tests/unit/sql/dialect tests/unit/sql/session/test_inserted_values.py",
     "operators": "tests/unit/engine tests/unit/plan/window_kinds tests/unit/testing",
     "conformance": "tests/harness/conformance",
     "topologies": (

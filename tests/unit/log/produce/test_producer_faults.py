@@ -17,6 +17,7 @@ from streamkit.log.opening import open_log
 from tests.kit.faults import SYNC, FaultyVfs
 from tests.kit.program import Program
 from tests.kit.sampling import TAKES_ALL
+from tests.kit.stopped_process import stop
 
 pytestmark = pytest.mark.usefixtures("slabs_in_files")
 
@@ -281,7 +282,7 @@ def test_a_paused_transaction_never_becomes_visible(log):
     """A process stopped in the midst of its transactions while another takes its id: it is fenced, its rows end where they ended, its slabs go."""
     child = Program(None, log.root, code=WRITER)
     acknowledged = [int(child.stdout.readline()) for _ in range(15)]
-    os.kill(child.pid, signal.SIGSTOP)
+    stop(child.pid, log.root)
     with log.producer("p") as successor:
         before = numbers_on_disk(log)
         successor.send("t", {"n": -1})
