@@ -7,6 +7,7 @@ a fork, so a child that inherits one must not use it, close it, or open the same
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import threading
@@ -38,7 +39,7 @@ _WITHDRAWN = (3, 52, 0)
 _REFUSED = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError, apsw.IOError)
 
 _open_databases: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
-_inherited: list[tuple[str, apsw.Connection | None]] = []  # kept for ever: closing one here would meddle with the parent's locks
+_inherited: list[tuple[str, apsw.Connection | None]] = []  # closing one here would meddle with the parent's locks
 
 
 def check_version(version: str) -> None:
@@ -53,6 +54,10 @@ def check_version(version: str) -> None:
 def _leave_to_parent() -> None:
     for database in list(_open_databases):
         database._abandon()
+    # At its end the interpreter would close them all. Not only would that meddle with locks: a thread that does not exist here may
+    # have been inside SQLite, with a mutex that the child would wait for until it is killed.
+    for kept in (apsw, *apsw.connections()):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
 os.register_at_fork(after_in_child=_leave_to_parent)

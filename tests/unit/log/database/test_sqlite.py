@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 import time
 from tempfile import TemporaryDirectory
@@ -97,6 +99,29 @@ def test_a_forked_child_can_open_another_file(database, path):
     database.close()
 
     assert outcome_in_child(lambda: count(SqliteDatabase(path))) == "0"
+
+
+FORKING = """
+import os, sys
+import apsw
+from streamkit.log.database.sqlite import SqliteDatabase
+
+def tell(_, write=os.write, pid=os.getpid):
+    write(1, b"closed\\n")
+
+apsw.connection_hooks.append(lambda connection: connection.trace_v2(apsw.SQLITE_TRACE_CLOSE, tell))
+database = SqliteDatabase(sys.argv[1])
+if os.fork() == 0:
+    sys.exit(0)
+print("ended", os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+os._exit(0)
+"""
+
+
+def test_a_forked_child_closes_nothing_at_its_end(path):
+    """A connection may be in the hands of a thread that the child does not have, and then the end of the child would wait for ever."""
+    done = subprocess.run([sys.executable, "-c", FORKING, path], check=False, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.returncode) == ("ended 0\n", 0), done.stderr
 
 
 def said_by_another(statement):
