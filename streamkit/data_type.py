@@ -80,7 +80,8 @@ def _nested(kind: str, inside: str, text: str) -> str:
         raise SchemaError(f"the type {_shortened(text)} nests {_levels(text)} levels deep; expected at most {NESTING_MAX}")
     parts = split_at_commas(inside)
     if kind == "struct":
-        return struct_of(_field(part, text) for part in parts if len(parts) > 1 or part.strip())
+        fields = [_field(part, text) for part in parts if len(parts) > 1 or part.strip()]
+        return struct_of((name, _inner(type, text)) for name, type in fields)
     if len(parts) != (1 if kind == "array" else 2):
         expected = (
             "the types of its keys and its values, as in map<string,int>" if kind == "map" else "one type, as in array<int>"
@@ -102,7 +103,7 @@ def _field(part: str, text: str) -> tuple[str, str]:
             "a name of other than letters, digits and _ in backticks"
         )
     name = match[1].replace("``", "`") if match[1] else match[2]
-    return name, _inner(match[3], text)
+    return name, match[3]
 
 
 def _inner(part: str, text: str) -> str:

@@ -13,6 +13,7 @@ from streamkit.formats.conform import conformed
 from streamkit.formats.decoded import Decoded, fitting, put_back
 from streamkit.formats.float_range import check_range
 from streamkit.formats.format import MESSAGE, NULLS, Format
+from streamkit.formats.protobuf_messages import parts_of, type_of, value_of
 from streamkit.formats.protobuf_schema import (
     IMPORTS,
     TIMESTAMP,
@@ -89,10 +90,16 @@ def _column(messages: list[Any], descriptor: Any, known: Schema, column: SchemaC
     def convert(part: list[Any]) -> pa.Array:
         return conformed(pa.array(part, natural), wanted, (column.name,), None)
 
+    found, unreadable = [], {}
+    for row, message in enumerate(messages):
+        try:
+            found.append(get(message))
+        except (ValueError, ArithmeticError) as error:  # a date that is none, and the like
+            found.append(None)
+            unreadable[row] = f"column {column.name!r}: {error}"
     try:
-        return fitting(
-            [get(message) for message in messages], convert, wanted, lambda row, error: f"column {column.name!r}: {error}"
-        )
+        array, wrong = fitting(found, convert, wanted, lambda row, error: f"column {column.name!r}: {error}")
+        return array, {**wrong, **unreadable}
     except pa.ArrowNotImplementedError:
         reason = f"the column {column.name!r} is written as {natural}, which cannot be read as {column.type}"
         return pa.nulls(len(messages), wanted), dict.fromkeys(range(len(messages)), reason)
@@ -102,9 +109,9 @@ def _getter(field: Any) -> Getter:
     """What takes a field's value out of a message; None where the message does not have it."""
     name = field.name
     if is_map(field):
-        value = _value(field.message_type.fields_by_name["value"])
+        value = _value(field.message_type.fields_by_name["value"], field)
         return lambda message: [(key, value(one)) for key, one in getattr(message, name).items()]
-    value = _value(field)
+    value = _value(field, field)
     if is_repeated(field):
         return lambda message: [value(one) for one in getattr(message, name)]
     if field.has_presence:
@@ -114,7 +121,7 @@ def _getter(field: Any) -> Getter:
     return lambda message: value(getattr(message, name))
 
 
-def _value(field: Any) -> Getter:
+def _value(field: Any, declared: Any) -> Getter:
     message = field.message_type
     if message is None:
         return _same if field.enum_type is None else _names_of(field.enum_type)
@@ -122,6 +129,8 @@ def _value(field: Any) -> Getter:
         return lambda found: found.seconds * 1_000_000 + found.nanos // 1_000
     if message.full_name in WRAPPERS:
         return lambda found: found.value
+    if type_of(message.full_name, declared):
+        return lambda found: value_of(found, message.full_name)
     getters = [(one.name, _getter(one)) for one in message.fields]
     return lambda found: {name: get(found) for name, get in getters}
 
@@ -217,10 +226,10 @@ def _fields(value: Mapping[str, Any], message: Any, has_nulls: bool) -> dict[str
 def _written(value: Any, field: Any, has_nulls: bool) -> Any:
     if is_map(field):
         inner = field.message_type.fields_by_name["value"]
-        return {key: _one(_present(one, field, "map"), inner, has_nulls) for key, one in dict(value).items()}
+        return {key: _one(_present(one, field, "map"), inner, has_nulls, field) for key, one in dict(value).items()}
     if is_repeated(field):
-        return [_one(_present(one, field, "list"), field, has_nulls) for one in value]
-    return _one(value, field, has_nulls)
+        return [_one(_present(one, field, "list"), field, has_nulls, field) for one in value]
+    return _one(value, field, has_nulls, field)
 
 
 def _present(value: Any, field: Any, what: str) -> Any:
@@ -229,7 +238,7 @@ def _present(value: Any, field: Any, what: str) -> Any:
     return value
 
 
-def _one(value: Any, field: Any, has_nulls: bool) -> Any:
+def _one(value: Any, field: Any, has_nulls: bool, declared: Any) -> Any:
     message = field.message_type
     if message is None:
         if kind := _FLOATS.get(field.type):
@@ -239,5 +248,7 @@ def _one(value: Any, field: Any, has_nulls: bool) -> Any:
         micros = pa.scalar(value, pa.timestamp("us", "UTC")).value
         return {"seconds": micros // 1_000_000, "nanos": micros % 1_000_000 * 1_000}
     if message.full_name in WRAPPERS:
-        return {"value": _one(value, message.fields_by_name["value"], has_nulls)}
+        return {"value": _one(value, message.fields_by_name["value"], has_nulls, declared)}
+    if type_of(message.full_name, declared):
+        return parts_of(value, message.full_name, declared)
     return _fields(value, message, has_nulls)

@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 from streamkit.data_type import array_of, element_of, entry_of, fields_of, map_of, struct_of
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.formats.protobuf_messages import FILES, imports_for, message_for, options_for, type_of
 from streamkit.schema import Schema, SchemaColumn
 
 MAIN = "value.proto"
@@ -111,7 +113,7 @@ def _compiled_files(text: str, imports: tuple[tuple[str, str], ...]) -> list[Any
     from grpc_tools import protoc
 
     with tempfile.TemporaryDirectory(prefix="streamkit-protobuf-") as folder:
-        for name, content in ((MAIN, text), *imports):
+        for name, content in ({**FILES, **dict(imports), MAIN: text}).items():
             place = _inside(Path(folder), name)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(content, encoding="utf-8")
@@ -173,8 +175,8 @@ def columns_of_message(message: Any) -> Schema:
     """
     The columns of a message.
 
-    Enums are strings, unsigned numbers of 64 bits decimal(20,0), messages structs, `Timestamp` and the wrappers of atomic types what they
-    stand for. SchemaError for a message that holds itself, or has no fields.
+    Enums are strings, unsigned numbers of 64 bits decimal(20,0), messages structs, `Timestamp`, the wrappers of atomic types, and the dates, times
+    of the day and decimals of `protobuf_messages` what they stand for. SchemaError for a message that holds itself, or has no fields.
     """
     if not message.fields:
         raise SchemaError(f"the message {message.full_name} has no fields; expected one, since each is a column")
@@ -206,11 +208,12 @@ def field_type(field: Any, inside: tuple[str, ...]) -> str:
     """The type of a field's column."""
     if is_map(field):
         names = field.message_type.fields_by_name
-        return map_of(_one(names["key"], inside), _one(names["value"], inside))
-    return array_of(_one(field, inside)) if is_repeated(field) else _one(field, inside)
+        return map_of(_one(names["key"], inside, field), _one(names["value"], inside, field))
+    return array_of(_one(field, inside, field)) if is_repeated(field) else _one(field, inside, field)
 
 
-def _one(field: Any, inside: tuple[str, ...]) -> str:
+def _one(field: Any, inside: tuple[str, ...], declared: Any) -> str:
+    """The type of one value of a field; `declared` is the field that has the options: of a map's values the map."""
     message = field.message_type
     if message is None:
         return _ATOMIC[field.type]
@@ -218,6 +221,8 @@ def _one(field: Any, inside: tuple[str, ...]) -> str:
         return "timestamp"
     if message.full_name in WRAPPERS:
         return _ATOMIC[message.fields_by_name["value"].type]
+    if known := type_of(message.full_name, declared):
+        return known
     if message.full_name in inside:
         raise SchemaError(
             f"the message {message.full_name} contains itself, which no column can; expected a type that is not recursive"
@@ -229,10 +234,14 @@ def _one(field: Any, inside: tuple[str, ...]) -> str:
 
 def protobuf_of(columns: Schema, name: str = "Record") -> str:
     """The text of a .proto file whose message holds rows of these columns; SchemaError for types that Protobuf has not."""
-    body = _message(name, [(column.name, column.type) for column in columns], "")
-    needs_times = TIMESTAMP in body
-    imports = 'import "google/protobuf/timestamp.proto";\n' if needs_times else ""
-    return f"{_SYNTAX}{imports}{body}"
+    return protobuf_of_types([(column.name, column.type) for column in columns], name)
+
+
+def protobuf_of_types(columns: Sequence[tuple[str, str]], name: str = "Record") -> str:
+    """The same of names and types, among which `time` is a time of the day, of which columns have the milliseconds as int."""
+    body = _message(name, list(columns), "")
+    files = [*(["google/protobuf/timestamp.proto"] if TIMESTAMP in body else []), *imports_for(body)]
+    return "".join((_SYNTAX, *(f'import "{file}";\n' for file in files), body))
 
 
 def with_wrappers(text: str) -> str:
@@ -252,7 +261,7 @@ def _message(name: str, fields: list[tuple[str, str]], indent: str) -> str:
         if inner_fields := fields_of(inner):
             nested.append(_message(message, list(inner_fields), f"{indent}  "))
         written = message if fields_of(inner) else _scalar(inner, field)
-        lines.append(f"{indent}  {_label(type, written)} {field} = {number};\n")
+        lines.append(f"{indent}  {_label(type, written)} {field} = {number}{options_for(inner)};\n")
     return f"{indent}message {name} {{\n{''.join(nested)}{''.join(lines)}{indent}}}\n"
 
 
@@ -272,11 +281,12 @@ def _label(type: str, written: str) -> str:
 
 
 def _scalar(type: str, field: str) -> str:
-    if type not in _WRITTEN:
+    written = _WRITTEN.get(type) or message_for(type)
+    if written is None:
         raise SchemaError(
-            f"the column {field!r} is {type}, for which Protobuf has no type; expected one of {', '.join(_WRITTEN)}"
+            f"the column {field!r} is {type}, for which Protobuf has no type; expected one of {', '.join(_WRITTEN)}, date, decimal"
         )
-    return _WRITTEN[type]
+    return written
 
 
 def _all_messages(messages: Any) -> dict[str, Any]:

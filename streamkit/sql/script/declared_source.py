@@ -110,7 +110,8 @@ class DeclaredSource:
     ) -> TopicFormat:
         if not self.is_ksql:
             return topic_format(properties, self.registry, len(key))
-        typed = [(one.name, one.type) for one in columns]
+        times = self._times  # a format may have a form of its own for them
+        typed = [(one.name, times.get(one.name, one.type)) for one in columns]
         wraps = self.wraps_one_column
         return KsqlFormat(properties, self.registry, key, typed, window_text(window), wraps_one_column=wraps).found()
 

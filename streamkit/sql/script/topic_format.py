@@ -10,7 +10,7 @@ from streamkit.data_type import entry_of, inner_types
 from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import ksql_type, without_times
 from streamkit.formats.codec import schema_made_of
-from streamkit.formats.protobuf_schema import with_wrappers
+from streamkit.formats.protobuf_schema import protobuf_of_types, with_wrappers
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.window_kinds.hopping import TimeWindow
 from streamkit.plan.window_kinds.session import SessionWindow
@@ -141,9 +141,12 @@ class KsqlFormat:
         """The schema of values in a format that has one; those of Protobuf cannot tell null from nothing, unless WITH says so."""
         if value not in WITH_SCHEMA:
             return None
-        columns = Schema(tuple(SchemaColumn(name, type) for name, type in self._values))
         try:
-            found = schema_made_of(str(KSQL_FORMATS[value]), columns)
+            if value.startswith("PROTOBUF"):
+                found = protobuf_of_types([(name, type or "string") for name, type in self.columns if name not in self.key])
+            else:
+                columns = Schema(tuple(SchemaColumn(name, type) for name, type in self._values))
+                found = schema_made_of(str(KSQL_FORMATS[value]), columns)
         except SchemaError as error:
             raise self.properties.error("VALUE_FORMAT", str(error)) from None
         if found is None or not value.startswith("PROTOBUF"):
