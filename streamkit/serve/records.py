@@ -75,6 +75,11 @@ def _position(asked: Asked) -> StartPosition | None:
     return None if text is None or _is_from_end(text) else parse_offset(text)
 
 
+def _place(asked: Asked) -> str | None:
+    """Where the page before ended, or the stream: a browser that connects again says so in a header, and its URL is as old as the stream."""
+    return asked["cursor"] if asked.form != EVENTS else asked.last_event or asked["cursor"]
+
+
 def _is_from_end(text: str) -> bool:
     return text.startswith("-") and text[1:].isdecimal() and len(text) < 20
 
@@ -82,7 +87,7 @@ def _is_from_end(text: str) -> bool:
 def _starts(asked: Asked, wanted: Wanted, default: str) -> dict[int, int]:
     """The offset at which each partition begins."""
     log, name = asked.log, wanted.topic.name
-    place = asked["cursor"] if asked.form != EVENTS else asked["cursor"] or asked.last_event
+    place = _place(asked)
     if place is not None:
         return _starts_of_cursor(log, wanted.topic, place)
     if asked["offset"] is not None and _is_from_end(asked["offset"]):
@@ -105,7 +110,7 @@ def _starts_of_cursor(log: Log, topic: Topic, text: str) -> dict[int, int]:
 
 def _deleted_since(asked: Asked, wanted: Wanted) -> list[tuple[int, int, int]]:
     """The partitions whose records behind a cursor were deleted before they were read, each with the first of these offsets, and the one behind."""
-    place = asked["cursor"] if asked.form != EVENTS else asked["cursor"] or asked.last_event
+    place = _place(asked)
     if place is None:
         return []
     reached = cursor_place(place, {"offsets": dict})["offsets"]
@@ -275,7 +280,8 @@ def _before(asked: Asked, wanted: Wanted, tail: TopicTail, is_first: bool) -> li
         if offset < ends.get(one, 0) and (wanted.partitions is None or one in wanted.partitions)
     ]
     gone = [_skipped(*place, DELETED_BEFORE) for place in _deleted_since(asked, wanted)]
-    return [Event(": begun\n\n"), *gone, *events, *(_skipped(*place, why) for place in left)]
+    begun = Event(event_text("begun", "{}", _cursor(topic, {**ends, **starts})))
+    return [begun, *gone, *events, *(_skipped(*place, why) for place in left)]
 
 
 PARAMETERS = (

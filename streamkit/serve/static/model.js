@@ -77,13 +77,3 @@ export function keepAsking(work, seconds, signal, tell, fail) {
   signal.addEventListener('abort', () => clearTimeout(timer));
   again();
 }
-
-// Events of the server until the signal; the browser connects again by itself. What is committed once they have `begun` is among them.
-export function listen(path, parameters, signal, events, fail, begun = () => {}) {
-  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== ''));
-  const source = new EventSource(query.size ? `${path}?${query}` : path);
-  for (const [name, hook] of Object.entries(events)) source.addEventListener(name, event => hook(parsed(event.data)));
-  source.onopen = begun;
-  source.onerror = () => fail(source.readyState === EventSource.CLOSED);
-  signal.addEventListener('abort', () => source.close());
-}

@@ -108,6 +108,56 @@ def test_the_graph_moves_with_the_records(page, running, log):
     assert run.lag() == 0
 
 
+def hide(page, is_hidden):
+    """Let a page believe that another tab lies over it, or no more; a browser without windows shows all of its pages."""
+    page.evaluate(
+        "is => { Object.defineProperty(document, 'hidden', {get: () => is, configurable: true});"
+        " document.dispatchEvent(new Event('visibilitychange')); }",
+        is_hidden,
+    )
+
+
+def test_many_pages_of_one_browser(browser, running, log):
+    """
+    A browser opens six connections to a server, and each of twelve pages is live all the same: those of tails see each record once.
+
+    Queries that go on keep their connections: two may run, and a third waits for one of them, and says so.
+    """
+    _, address = running
+    context = browser.new_context(base_url=address)
+    paths = ["/applications/totals"] * 6 + ["/topics/orders?live=true"] * 6
+    pages = [context.new_page() for _ in (*paths, *"sql")]
+    for opened in pages:
+        opened.set_default_timeout(WAIT_MS)
+    for opened, path in zip(pages, paths, strict=False):
+        opened.goto(path)
+    queries = pages[len(paths) :]
+    for opened in queries:
+        opened.goto("/sql")
+        opened.fill("textarea", "SELECT id FROM orders EMIT CHANGES")
+        opened.get_by_role("button", name="Run").click()
+        expect(opened, "/rows so far|Waiting, since/.test(document.body.innerText)")
+    assert ["Waiting, since" in opened.inner_text("body") for opened in queries] == [False, False, True]
+    for opened in pages[:6]:
+        expect(opened, "document.querySelector('.graph svg .box')")
+    for opened in pages[6:12]:
+        expect(opened, "document.querySelector('.records + *, .records') && !document.body.innerText.includes('Connecting')")
+    hide(pages[6], True)
+    for number in range(5_000, 5_010):
+        send_orders(log, number, 1)
+        pages[0].wait_for_timeout(300)
+    hide(pages[6], False)
+    for opened in pages[6:12]:
+        expect(opened, "document.body.innerText.includes('5009')")
+        shown = re.findall(r"\b50\d\d\b", text_of(opened, ".records"))
+        assert sorted(shown) == [str(number) for number in range(5_000, 5_010)]
+    for opened in queries[:2]:
+        expect(opened, "document.body.innerText.includes('5009')")
+    queries[0].close()
+    expect(queries[2], "document.body.innerText.includes('rows so far')")
+    context.close()
+
+
 def test_new_epochs_come_behind_those_shown(page, running, log):
     """A page asks for the epochs since its last look alone, and shows the same as the server says of all, the commit of each among it."""
     run, address = running

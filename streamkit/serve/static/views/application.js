@@ -1,7 +1,8 @@
 // One application: its graph with what the steps do now, a panel for the step that is chosen, its epochs, inputs, stores and programs.
 
 import {address, bytes, facts, link, make, number, problem, table, time} from '../dom.js';
-import {Model, ask, keepAsking, listen} from '../model.js';
+import {Model, ask, keepAsking} from '../model.js';
+import {listen} from '../streams.js';
 import {render as renderGraph} from './graph.js';
 import {render as renderEpochs} from './epochs.js';
 import {state} from './applications.js';

@@ -2,7 +2,8 @@
 
 import {link, make, number, problem, shown, table} from '../dom.js';
 import {change, changeButton} from '../changing.js';
-import {ask, keepAsking, listen} from '../model.js';
+import {ask, keepAsking} from '../model.js';
+import {listen} from '../streams.js';
 
 const KEPT = 200;  // rows of a query that goes on
 const EXAMPLE = 'SELECT * FROM … WHERE … LIMIT 20';
@@ -183,7 +184,8 @@ function liveRows({place, signal, situation, close, parameters}) {
   }, isOver => {
     if (isOver) { close(); place.append(problem({message: 'The server does not begin this query.', hint: 'There may be as many open streams as it allows.'})); }
     else situation?.('The server does not answer.', 'bad');
-  }, () => situation?.(''));
+  }, () => { situation?.(''); if (!seen) note.textContent = 'Waiting for rows …'; },
+  {isQuery: true, wait: () => { note.textContent = 'Waiting, since other pages of this browser run as many queries that go on as it has connections for …'; }});
 }
 
 function sourceTable(found, choose) {

@@ -1,7 +1,8 @@
 // One topic: what it is, and its records: a page of them from an offset or a time on, those for which a condition holds, or what comes.
 
 import {address, bytes, facts, make, number, problem, shown, table, timeText, typesOf, valueColumn} from '../dom.js';
-import {ask, listen} from '../model.js';
+import {ask} from '../model.js';
+import {listen} from '../streams.js';
 
 const KEPT = 200; // rows of the live tail
 const OWN = ['_timestamp', '_partition', '_offset', '_deleted', '_headers'];
@@ -56,7 +57,7 @@ export async function render({model, el, signal, go, situation}) {
     let skipped = 0, seen = 0;
     const say = () => { note.textContent = `${number(seen)} records since this page was opened${skipped ? `; ${number(skipped)} came too fast to be shown` : ''}.`; };
     const {limit, time: _, offset: __, ...wanted} = chosen();
-    listen(`${base}/records`, wanted, own, {
+    listen(`${base}/records`, {...wanted, limit: KEPT}, own, {
       records: found => {
         const came = found.records ?? found;
         seen += came.length;
