@@ -7,16 +7,16 @@ import {parsed} from './model.js';
 const STREAMS = 3, QUERIES = 2; // connections; what is left is for everything else that pages ask
 const TURN_MS = 1000; // a page keeps its connection for so long while others wait
 
-// Events of the server until the signal; the browser connects again by itself. What is committed once they have `begun` is among them. A stream that
-// had to pause goes on behind the last event that had an id. `wait` is called if a query must wait for another page.
-export async function listen(path, parameters, signal, events, fail, begun = () => {}, {isQuery = false, wait = () => {}} = {}) {
+// Events of the server until the signal; the browser connects again by itself. What is committed once they have `begun` is among them. One that
+// `hasCursor` goes on behind its last event after a pause. `wait` is called if a query must wait for another page.
+export async function listen(path, parameters, signal, events, fail, begun = () => {}, {hasCursor = false, isQuery = false, wait = () => {}} = {}) {
   const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== ''));
   let isOver = false;
   const hear = slot => new Promise(done => {
     const source = new EventSource(query.size ? `${path}?${query}` : path);
     for (const [name, hook] of Object.entries({begun: () => {}, ...events})) {
       source.addEventListener(name, event => {
-        if (event.lastEventId) query.set('cursor', event.lastEventId);
+        if (hasCursor) query.set('cursor', event.lastEventId);
         hook(parsed(event.data));
       });
     }

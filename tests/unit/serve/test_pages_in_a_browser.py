@@ -126,9 +126,10 @@ def test_many_pages_of_one_browser(browser, running, log):
     _, address = running
     context = browser.new_context(base_url=address)
     paths = ["/applications/totals"] * 6 + ["/topics/orders?live=true"] * 6
-    pages = [context.new_page() for _ in (*paths, *"sql")]
+    pages, errors = [context.new_page() for _ in (*paths, *"sql")], list[str]()
     for opened in pages:
         opened.set_default_timeout(WAIT_MS)
+        opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     for opened, path in zip(pages, paths, strict=False):
         opened.goto(path)
     queries = pages[len(paths) :]
@@ -156,6 +157,7 @@ def test_many_pages_of_one_browser(browser, running, log):
     queries[0].close()
     expect(queries[2], "document.body.innerText.includes('rows so far')")
     context.close()
+    assert errors == []
 
 
 def test_new_epochs_come_behind_those_shown(page, running, log):

@@ -69,7 +69,7 @@ export async function render({model, el, signal, go, situation}) {
       },
       skipped: found => { skipped += found.records ?? 0; say(); },
       problem: error => failed(error),
-    }, () => situation('The server does not answer.', 'bad'), () => { situation(''); if (!seen) note.textContent = 'Waiting for records …'; });
+    }, () => situation('The server does not answer.', 'bad'), () => { situation(''); if (!seen) note.textContent = 'Waiting for records …'; }, {hasCursor: true});
   };
   pause.onclick = () => { isPaused = !isPaused; pause.textContent = isPaused ? 'Go on' : 'Pause'; };
   more.onclick = () => { go(state(cursor), {isSamePage: true}); read(cursor); };
