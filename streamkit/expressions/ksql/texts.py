@@ -13,10 +13,11 @@ from streamkit.data_type import to_arrow
 from streamkit.expressions.core.elements import on_columns
 from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.literals import literal
-from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, operation
+from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, always_nullable, operation
 from streamkit.expressions.ksql.function import formula, kernel
 from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.expressions.ksql.operators import flags
+from streamkit.expressions.ksql.text_units import text_of_units, units_of
 from streamkit.plan.expression import TypedExpression
 
 _BLANKS = "".join(map(chr, range(0x21)))
@@ -59,8 +60,8 @@ def _initcap(call: Invocation) -> TypedExpression:
 
 @formula("len", "string -> int", "binary -> int")
 def _len(call: Invocation) -> TypedExpression:
-    """How many characters a text has, or how many bytes there are."""
-    return call.of("length", *call.values)
+    """How many characters a text has, in UTF-16 units, or how many bytes there are."""
+    return call.of("length", units_of(call, call.typed(0)))
 
 
 @formula("concat", "string, string* -> string", "binary, binary* -> binary")
@@ -106,6 +107,7 @@ def _replace(_: TypedExpression, text: Datum, searched: Datum, put: Datum) -> Da
 def _substring(call: Invocation) -> TypedExpression:
     """The part from a place on, counted from 1 or from the end below 0, of a length or to the end."""
     value, place, *length = call.values
+    value = units_of(call, value)
     from_end = call.of("add", call.of("greatest", call.of("add", call.of("length", value), place), integer(0)), integer(1))
     start = where(call, call.of("lt", place, integer(0)), from_end, call.of("greatest", place, integer(1)))
     if place.name == "literal" and place.value is not None and place.value >= 0:
@@ -113,7 +115,7 @@ def _substring(call: Invocation) -> TypedExpression:
     # A null place or length is no place: greatest() would pass over it.
     checked = [call.of("when", call.of("isnotnull", place), start)]
     checked += [call.of("when", call.of("isnotnull", one), call.of("greatest", one, integer(0))) for one in length]
-    return call.of("substring", value, *checked)
+    return text_of_units(call, call.of("substring", value, *checked))
 
 
 @formula("lpad", "string, int, string -> string", "binary, int, binary -> binary")
@@ -131,7 +133,8 @@ def _rpad(call: Invocation) -> TypedExpression:
 def _padded(call: Invocation, name: str) -> TypedExpression:
     value, length, padding = call.values
     sound = call.of("and", call.of("ge", length, integer(0)), call.of("gt", call.of("length", padding), integer(0)))
-    return call.of("when", sound, call.of(name, value, length, padding))
+    padded = call.of(name, units_of(call, value), length, units_of(call, padding))
+    return call.of("when", sound, text_of_units(call, padded))
 
 
 @kernel("elt", "int, string* -> string", strict=False)
@@ -161,25 +164,31 @@ def _chr(_: TypedExpression, code: Datum) -> Datum:
 
 
 def _character(code: int | str) -> str | None:
+    """Half of a pair alone is ?, as Java writes it."""
     if isinstance(code, str):
         units = _CODE.sub(lambda match: chr(int(match[1], 16)), code)
-        try:
-            found = units.encode("utf-16", "surrogatepass").decode("utf-16")
-        except UnicodeDecodeError:
+        found = units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        if len(found) != 1 or not _CODE.match(code):
             return None
-        return found if len(found) == 1 and _CODE.match(code) else None
-    return chr(code) if 0 <= code <= 0x10FFFF and not 0xD800 <= code < 0xE000 else None
+        code = ord(found)
+    return None if not 0 <= code <= 0x10FFFF else "?" if 0xD800 <= code < 0xE000 else chr(code)
 
 
 @formula("instr", "string, string -> int")
 def _instr(call: Invocation) -> TypedExpression:
     """Where the second text begins in the first one, counted from 1; 0 if it does not."""
-    return call.of("coalesce", call.of("instr", *call.values), integer(0))
+    return call.of("coalesce", call.of("instr", *(units_of(call, one) for one in call.values)), integer(0))
 
 
-@kernel("instr", "string, string, int -> int", "string, string, int, int -> int", computed_by="instr_from", strict=False)
-def _instr_from(_: TypedExpression, *values: Datum) -> Datum:
+@formula("instr", "string, string, int -> int", "string, string, int, int -> int")
+def _instr_from(call: Invocation) -> TypedExpression:
     """As INSTR, from a place on, or backwards from a place before the end below 0; of so many occurrences the last."""
+    whole, part, *places = call.values
+    return call.build(TypedExpression("ksql_instr_from", "int", (units_of(call, whole), units_of(call, part), *places)))
+
+
+@operation("ksql_instr_from", strict=False, nullable=always_nullable)
+def _found_from(_: TypedExpression, *values: Datum) -> Datum:
     return one_by_one(_place_of, pa.int32(), *values, takes_null=True)
 
 
@@ -301,12 +310,13 @@ def _masked_in_part(
 ) -> TypedExpression:
     """A text in two parts, which meet behind so many characters as `border` says; one of them masked. A negative number fails."""
     value, count, *given = call.values
+    value = units_of(call, value)
     place = call.build(TypedExpression("ksql_not_negative", "int", (count,)))
     before = border(call.of("length", value), place)
     parts = [call.of("substring", value, integer(1), before), call.of("substring", value, call.of("add", before, integer(1)))]
     masked = 0 if masks_first else 1
-    parts[masked] = call.of("mask", parts[masked], *_masks(call, tuple(given)))
-    return call.of("concat", *parts)
+    parts[masked] = call.of("mask", text_of_units(call, parts[masked]), *_masks(call, tuple(given)))
+    return text_of_units(call, call.of("concat", *parts))
 
 
 @operation("ksql_not_negative", fails=always)
