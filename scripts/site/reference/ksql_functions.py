@@ -21,6 +21,7 @@ A function of null is null, where its line says nothing else; one that fails mak
 """
 TITLES = {
     "texts": "Texts",
+    "regular_expressions": "Regular expressions",
     "mathematics": "Numbers",
     "arrays": "Arrays",
     "maps": "Maps",

@@ -16,6 +16,7 @@ from streamkit.expressions.ksql import (  # noqa: F401
     mathematics,
     nested,
     nulls,
+    regular_expressions,
     texts,
     times,
     times_of_day,

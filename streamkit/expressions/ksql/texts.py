@@ -235,33 +235,6 @@ def _entries(value: str, between: str, inside: str) -> dict[str, str] | None:
     return {pair[0]: pair[1] for pair in pairs if len(pair) >= 2}  # of an entry the first two parts count
 
 
-@formula("regexp_replace", "string, string, string -> string")
-def _regexp_replace(call: Invocation) -> TypedExpression:
-    """The text with each match of a regular expression replaced by the third text."""
-    return call.of("regexp_replace", *call.values)
-
-
-@formula("regexp_extract", "string, string -> string", "string, string, int -> string")
-def _regexp_extract(call: Invocation) -> TypedExpression:
-    """What the regular expression, the first text, matches in the second one, or a group of it; null if it does not match."""
-    pattern, value, *group = call.values
-    found = call.of("regexp_extract", value, pattern, *(group or [integer(0)]))
-    return call.of("when", call.of("rlike", value, pattern), found)
-
-
-@formula("regexp_extract_all", "string, string -> array<string>", "string, string, int -> array<string>")
-def _regexp_extract_all(call: Invocation) -> TypedExpression:
-    """All that the regular expression, the first text, matches in the second one, or a group of each match."""
-    pattern, value, *group = call.values
-    return call.of("regexp_extract_all", value, pattern, *(group or [integer(0)]))
-
-
-@formula("regexp_split_to_array", "string, string -> array<string>")
-def _regexp_split(call: Invocation) -> TypedExpression:
-    """The parts between the matches of a regular expression."""
-    return call.of("split", *call.values)
-
-
 def _masks(call: Invocation, given: tuple[TypedExpression, ...]) -> list[TypedExpression]:
     """What letters, digits and others become; null leaves them."""
     for one in given:

@@ -338,7 +338,7 @@ def _counted(_: TypedExpression, text: pa.Array, pattern: pa.Array) -> pa.Array:
 
 def _count_of(pattern: re.Pattern[str], text: str) -> int:
     """How many matches Java finds, of which one more may be empty within a character of two UTF-16 units."""
-    matches = list(pattern.finditer(text))
+    matches = list(in_order(pattern, text))
     within = [found for match in matches if (found := _within(pattern, text, match))]
     if any(found.end() > found.start() for found in within):
         raise ValueError("a match starts within a character of two UTF-16 units")
@@ -461,9 +461,17 @@ def _replaced_in(text: str, pattern: re.Pattern[str], parts: tuple[str | int, ..
     return "".join([*written, text[place:]])
 
 
+def in_order(pattern: Any, text: str) -> Iterator[re.Match[str]]:
+    """The matches as Java finds them: behind an empty one it goes on with the next character, where Python looks for another one that is not empty."""
+    place = 0
+    while place <= len(text) and (match := pattern.search(text, place)):
+        yield match
+        place = match.end() + (match.start() == match.end())
+
+
 def matches_of(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """All matches; ValueError where Java finds one more within a character of two UTF-16 units."""
-    for match in pattern.finditer(text):
+    for match in in_order(pattern, text):
         if _within(pattern, text, match):
             raise ValueError(f"an empty match stands before {text[match.end()]!r}, which is two characters to Java")
         yield match

@@ -36,6 +36,21 @@ def test_matches_and_their_groups(text, found):
 
 
 @pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        ("regexp_replace(s, 'a*?', '-')", ["-", "-a-1-b-2-2-", None]),
+        ("regexp_replace(s, '|2', '-')", ["-", "-a-1-b-2-2-", None]),
+        ("regexp_count(s, '2*?')", [1, 6, None]),
+        ("regexp_extract_all(s, '(2*?)', 1)", [[""], [""] * 6, None]),
+        ("split(s, '|2')", [[""], ["a", "1", "b", "2", "2", ""], None]),
+    ],
+)
+def test_behind_an_empty_match_is_the_next_character(call, found):
+    """Java goes on with the next character, and does not look for a longer match in the same place."""
+    assert in_texts(call, "", "a1b22", None) == found
+
+
+@pytest.mark.parametrize(
     ("pattern", "found"),
     [
         ("b$", [False, False, True, False, False, None]),
