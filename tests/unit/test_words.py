@@ -25,8 +25,10 @@ WORD_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @cache
-def tree_of(file):
-    return ast.parse(file.read_text(encoding="utf-8"))
+def names_of(file):
+    """The classes and the aliases of a file. Its tree is not kept: a million nodes would slow down all that is made beside them."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return classes_of(tree), tuple(aliases_of(tree))
 
 
 def below(node):
@@ -86,20 +88,20 @@ def in_words(name):
 
 def test_a_name_is_one_class_or_one_alias():
     """Who reads the name of a class or of an alias anywhere need not ask which of several is meant."""
-    classes = [(name, file) for file in FILES for name in classes_of(tree_of(file))]
-    aliases = [(name, file) for file in FILES for name, _ in aliases_of(tree_of(file))]
+    classes = [(name, file) for file in FILES for name in names_of(file)[0]]
+    aliases = [(name, file) for file in FILES for name, _ in names_of(file)[1]]
 
     assert places(classes + aliases) == {}
 
 
 def test_arrays_have_one_name_each():
     """An array type that `streamkit/arrays.py` names is written so everywhere, and has no second name."""
-    named = [meaning for _, meaning in aliases_of(tree_of(ARRAYS))]
+    named = [meaning for _, meaning in names_of(ARRAYS)[1]]
     written = [
         f"{file.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
         for file in FILES
         if file != ARRAYS and "NDArray" in file.read_text(encoding="utf-8")
-        for node in ast.walk(tree_of(file))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Subscript) and ast.unparse(node) in named
     ]
 
