@@ -75,8 +75,9 @@ def test_which_log_is_meant(shell, log):
 
 
 BEGIN = """
-import tempfile, time
+import tempfile
 import streamkit as sk
+from tests.kit.waiting import wait_until
 from tests.unit.notebook.conftest import send_orders
 log = sk.open_log(tempfile.mkdtemp())
 log.create_topic("orders", "id bigint, customer string, amount double", key="customer", partitions=1)
@@ -86,8 +87,7 @@ send_orders(log, 0, 3)
 LIVE = "%%sql live\nSELECT id FROM orders EMIT CHANGES"
 WAIT = """
 send_orders(log, 70, 2)
-while "2 rows so far" not in repr(live):  # the watch looks by itself
-    time.sleep(0.02)
+wait_until(lambda: "2 rows so far" in repr(live))  # the watch looks by itself
 live.close()
 log.close()
 """

@@ -18,6 +18,7 @@ from streamkit.log.log import Log
 from streamkit.names import changelog_topic
 from tests.kit.engine_run import fresh_log
 from tests.kit.store_layouts import STORES, WINDOWED, Application, comparable, model
+from tests.kit.waiting import wait_until
 
 EPOCHS = 5
 Shown = dict[tuple[int, str], list[Any]]
@@ -74,11 +75,16 @@ def test_a_key_behind_an_epoch(kept: tuple[Application, Shown]) -> None:
     assert view.as_of("2999-01-01").num_rows == len(shown[last, "counts"])
 
 
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 def when_it_was_seen(row: dict[str, Any]) -> dict[str, Any]:
-    """While an epoch goes on: behind its planning, and before its commit."""
-    time.sleep(0.02)
-    seen_ms = time.time_ns() // 1_000_000
-    time.sleep(0.02)
+    """While an epoch goes on: at a millisecond behind its planning, and before its commit."""
+    begun_ms = now_ms()
+    wait_until(lambda: now_ms() > begun_ms)
+    seen_ms = now_ms()
+    wait_until(lambda: now_ms() > seen_ms)
     return {"n": row["n"], "seen_ms": seen_ms}
 
 
