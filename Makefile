@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv
-WORKERS ?= 4
+WORKERS ?= 5
 STAMP := $(VENV)/.set-up
 CLASSES := build/spark-classes.jsa
 IN := ./scripts/in-environment
