@@ -26,7 +26,9 @@ from tests.kit.sampling import TAKES_ALL
 from tests.kit.scheduling import (
     OneSessionScheduling,
     further_bugs,
+    further_cases,
     further_catalogs,
+    further_combinations,
     long_first,
     named_files,
     write_session_tests,
@@ -58,7 +60,9 @@ if not TAKES_ALL:
 
 
 def pytest_addoption(parser):
-    parser.addoption("--all", action="store_true", help="every seeded bug of every harness and every catalog, changed or not")
+    parser.addoption(
+        "--all", action="store_true", help="every seeded bug of every harness, every catalog and every case, changed or not"
+    )
 
 
 def pytest_configure(config):
@@ -125,9 +129,9 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 def pytest_report_header(config):
-    """Harnesses of which every seeded bug and catalog is taken, and why."""
+    """Harnesses of which every seeded bug, catalog and case is taken, and why."""
     names = changed()
-    return [f"all bugs and catalogs of harnesses that changed, or what they guard: {', '.join(names)}"] if names else []
+    return [f"all bugs, catalogs and cases of harnesses that changed, or what they guard: {', '.join(names)}"] if names else []
 
 
 def pytest_collection_modifyitems(config, items):
@@ -139,9 +143,11 @@ def pytest_collection_modifyitems(config, items):
     def takes_all(file):
         return is_all or file in named or harness_of(file) in harnesses
 
-    further = {*further_bugs(items, takes_all), *further_catalogs(items, takes_all)}
-    config.hook.pytest_deselected(items=[*further])
-    items[:] = long_first([item for item in items if item not in further])
+    for further_of in (further_bugs, further_catalogs, further_combinations, further_cases):
+        further = {*further_of(items, takes_all)}
+        config.hook.pytest_deselected(items=[*further])
+        items[:] = [item for item in items if item not in further]
+    items[:] = long_first(items)
 
 
 def pytest_terminal_summary(terminalreporter, config):

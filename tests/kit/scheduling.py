@@ -4,14 +4,16 @@ Which tests run, in which order, and which share a worker.
 All tests that use the session of Spark share one worker, since a run has one JVM, and so do those of a foreign system, which is
 started once, and those of a file whose set-up takes seconds; every other test goes to whoever is free. What is long
 comes first, so that no worker is alone with it in the end. Of the bugs that a harness is shown to catch, a run takes one, and of the
-catalogs SQLite's, unless the harness or what it guards has changed since all were taken, its file is named, or it is torture.
+catalogs SQLite's, unless the harness or what it guards has changed since all were taken, its file is named, or it is torture. So it is
+with combinations, of which a run takes few that have each case of each list, and with tests that are `TAKEN_CASES`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,11 +22,15 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+from tests.kit.sampling import covering
+
 SESSION = "spark"
 TOGETHER = (  # files whose tests share what takes seconds to make, such as the trees of all code
     "tests/unit/log/test_permissions.py",
     "tests/unit/log/rescue/test_rebuild.py",
+    "tests/unit/site/test_build.py",
     "tests/unit/spark/dataframe/test_store.py",
+    "tests/unit/state/test_earlier_epochs.py",
     "tests/unit/state/test_view_verbs.py",
     "tests/unit/state/test_verification.py",
     "tests/harness/simulation/test_simulation.py",
@@ -34,6 +40,13 @@ TOGETHER = (  # files whose tests share what takes seconds to make, such as the 
     "tests/unit/wheel/test_wheel.py",
 )
 PLACES = {"place", "shared_place"}
+TAKEN_CASES = {  # how many cases a run takes of tests that have many dear ones: seeds, or histories that only chance tells apart
+    "tests/harness/conformance/test_conformance.py::test_all_records_at_once_give_what_the_rules_say": 40,
+    "tests/unit/engine/runs/test_rebuilt_twins.py::test_a_rebuilt_application_gives_what_its_twin_gives": 11,
+    "tests/unit/engine/test_all_times.py::test_each_window_has_its_final_result": 15,
+    "tests/unit/state/test_window_changelog.py::test_a_restore_finds_what_is_left": 4,
+    "tests/unit/testing/test_trace_of_log.py::test_a_trace_of_a_log_is_a_run_over_it": 4,
+}
 
 
 def needs_session(item: pytest.Item) -> bool:
@@ -145,6 +158,58 @@ def further_catalogs(items: Iterable[pytest.Item], takes_all: Callable[[Path], b
         for item in items
         if "postgres" in places_of(item) and item.get_closest_marker("every_catalog") is None and not takes_all(item.path)
     ]
+
+
+def further_combinations(items: Iterable[pytest.Item], takes_all: Callable[[Path], bool]) -> list[pytest.Item]:
+    """
+    The tests of a function whose lists of cases are multiplied, but for few that have each case of each list, save in files of which all are taken.
+
+    What has a place is taken on each of them.
+    """
+    further: list[pytest.Item] = []
+    for tests in functions_of(items):
+        if len(lists_of(tests[0])) > 1 and not places_of(tests[0]) and not takes_all(tests[0].path):
+            kept = {*covering(tests, cases_of)}
+            further += [test for test in tests if test not in kept]
+    return further
+
+
+def further_cases(
+    items: Iterable[pytest.Item], takes_all: Callable[[Path], bool], sampled: Mapping[str, int] = TAKEN_CASES
+) -> list[pytest.Item]:
+    """The tests of a function of many dear cases, but for so many, evenly from all, save in files of which all are taken."""
+    further: list[pytest.Item] = []
+    for tests in functions_of(items):
+        count = sampled.get(tests[0].nodeid.partition("[")[0], len(tests))
+        if count < len(tests) and not takes_all(tests[0].path):
+            kept = {number * len(tests) // count for number in range(count)}
+            further += [test for number, test in enumerate(tests) if number not in kept]
+    return further
+
+
+def functions_of(items: Iterable[pytest.Item]) -> list[list[pytest.Function]]:
+    """The tests of each function that has parameters, in their order."""
+    functions: dict[Hashable, list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and parameters_of(item):
+            functions[item.path, item.cls, item.originalname].append(item)
+    return [*functions.values()]
+
+
+def lists_of(item: pytest.Item) -> list[tuple[str, ...]]:
+    """The names that each list of cases gives a value: those of each `parametrize`, and each parameter of a fixture."""
+    lists = []
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0] if mark.args else mark.kwargs["argnames"]
+        lists.append(tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names))
+    named = {name for names in lists for name in names}
+    return [*lists, *((name,) for name in parameters_of(item) if name not in named)]
+
+
+def cases_of(item: pytest.Item) -> set[Hashable]:
+    """Which case of each list a test has: the values themselves, which all tests of a case share, since some have no hash."""
+    values = parameters_of(item)
+    return {(names, tuple(id(values.get(name)) for name in names)) for names in lists_of(item)}
 
 
 def named_files(arguments: Iterable[str], folder: Path) -> set[Path]:

@@ -11,8 +11,11 @@ from tests.kit.scheduling import (
     SESSION,
     TOGETHER,
     OneSessionScheduling,
+    cases_of,
     further_bugs,
+    further_cases,
     further_catalogs,
+    further_combinations,
     long_first,
     named_files,
     read_session_tests,
@@ -20,6 +23,7 @@ from tests.kit.scheduling import (
     write_session_tests,
 )
 
+ROOT = Path(__file__).parents[2]
 TESTS = """
 import pytest
 
@@ -65,6 +69,15 @@ def test_broker():
 @pytest.mark.foreign("kafka")
 def test_broker_again():
     pass
+
+@pytest.mark.parametrize(("low", "high"), [(1, 2), (1, 3), (2, 3)])
+@pytest.mark.parametrize("options", [{}, {"a": 1}])
+def test_combined(low, high, options):
+    pass
+
+@pytest.mark.parametrize("seed", range(10))
+def test_seeds(seed):
+    pass
 """
 
 
@@ -107,6 +120,30 @@ def test_most_tests_need_one_catalog(items):
     assert further_catalogs(items, lambda file: True) == []
 
 
+def test_few_combinations_have_each_case(items):
+    """Of lists that are multiplied, each case of each is met, a pair of names as the pair it is; each place and each case of one list stays."""
+    further = further_combinations(items, lambda file: False)
+    kept = [item for item in items if item not in further and item.originalname == "test_combined"]
+
+    assert {item.originalname for item in further} == {"test_combined", "test_caught"}
+    assert len(kept) == 3
+    assert {case for item in kept for case in cases_of(item)} == {
+        case for item in items if item.originalname == "test_combined" for case in cases_of(item)
+    }
+    assert further_combinations(items, lambda file: True) == []
+
+
+def test_few_cases_are_taken_evenly(items):
+    """So many cases of a function that is named are taken, from its whole list, unless all of its file are wanted."""
+    (name,) = {item.nodeid.partition("[")[0] for item in items if item.originalname == "test_seeds"}
+    further = names(further_cases(items, lambda file: False, {name: 4}))
+
+    assert [name for name in names(items) if name.startswith("test_seeds") and name not in further] == [
+        f"test_seeds[{seed}]" for seed in (0, 2, 5, 7)
+    ]
+    assert further_cases(items, lambda file: True, {name: 4}) == further_cases(items, lambda file: False, {}) == []
+
+
 def test_what_is_long_comes_first(items):
     """Tests with the session of Spark are first, then those of a foreign system, then those that are slow."""
     assert names(long_first(items))[:5] == [
@@ -141,7 +178,7 @@ def test_named_files(tmp_path):
 def test_a_long_set_up_is_shared():
     """The tests of a file whose set-up takes seconds share a worker, unless they use the session; such a file exists."""
     for file in TOGETHER:
-        assert (Path(__file__).parents[2] / file).is_file()
+        assert (ROOT / file).is_file()
         assert scope_of(f"{file}::test_one", {}) == scope_of(f"{file}::test_two", {}) == file
         assert scope_of(f"{file}::test_one", {f"{file}::test_one": SESSION}) == SESSION
 

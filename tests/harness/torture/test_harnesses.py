@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.harness.torture import harnesses
 from tests.harness.torture.harnesses import GUARDED, HARNESSES, ROOT, changed, digest_of, harness_of, write_caught
+from tests.kit.scheduling import TAKEN_CASES
 
 FULL_COUNT = re.compile(r"\b(STREAMKIT_TORTURE|IS_TORTURE)\b")
 SEEDED = re.compile(r'^@pytest\.mark\.parametrize\("bug", \[?\*?BUGS\b', re.MULTILINE)
@@ -77,3 +80,12 @@ def test_what_was_caught_is_written_down(tmp_path, monkeypatch):
     assert {*HARNESSES} - {*changed()} == {"damage", "power"}
     monkeypatch.setitem(HARNESSES, "damage", "tests/harness/crash/test_kill.py")
     assert "damage" in changed()
+
+
+@pytest.mark.parametrize("name", TAKEN_CASES)
+def test_what_is_taken_in_part_is_in_a_harness(name):
+    """A test of which a run takes some cases exists, and `make torture` takes all of them."""
+    file, _, function = name.partition("::")
+
+    assert f"\ndef {function}(" in (ROOT / file).read_text(encoding="utf-8")
+    assert harness_of(ROOT / file) is not None
