@@ -60,20 +60,30 @@ class Schema:
         return len(self.columns)
 
     def __contains__(self, name: object) -> bool:
-        return any(column.name == name for column in self.columns)
+        return name in self._by_name
 
     def __getitem__(self, name: str) -> SchemaColumn:
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise KeyError(name)
+        return self._by_name[name]
 
     def __str__(self) -> str:
         return ", ".join(f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in self.columns)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def _by_name(self) -> dict[str, SchemaColumn]:
+        """The columns by their names, since an expression of thousands of parts asks for one at each of them."""
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def _by_lower_name(self) -> dict[str, SchemaColumn]:
+        return {column.name.lower(): column for column in reversed(self.columns)}
+
+    def named(self, name: str) -> SchemaColumn | None:
+        """The column of that name, or else the first whose name differs in its case alone; None if there is none."""
+        return self._by_name.get(name) or self._by_lower_name.get(name.lower())
 
     @cached_property
     def arrow_types(self) -> dict[str, pa.DataType]:

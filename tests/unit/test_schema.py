@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
@@ -123,3 +125,31 @@ def test_types_nest_as_deep_as_arrow_reads():
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     assert next(iter(pa.ipc.open_stream(sink.getvalue()))).equals(batch)
+
+
+@given(SCHEMAS, NAMES)
+def test_columns_are_found_by_their_names(schema, name):
+    """A column is found by its own name, and by `named` in any case; a name that no column has is in no schema."""
+    columns = {column.name: column for column in schema}
+    lower = {column.name.lower(): column for column in schema}
+
+    for wanted in (*columns, name, name.upper(), name.swapcase(), *map(str.upper, columns)):
+        assert (wanted in schema) == (wanted in columns)
+        assert schema.named(wanted) == columns.get(wanted, lower.get(wanted.lower()))
+        if wanted in columns:
+            assert schema[wanted] == columns[wanted]
+        else:
+            with pytest.raises(KeyError):
+                schema[wanted]
+    assert 1 not in schema
+
+
+def test_what_is_looked_up_changes_no_schema():
+    """A schema that was asked for its columns is equal to one that was not, and is copied to other processes as that one is."""
+    asked, fresh = of_names("a", "B"), of_names("a", "B")
+    assert asked.named("b") == SchemaColumn("B", "int")
+
+    assert asked == fresh
+    assert hash(asked) == hash(fresh)
+    assert repr(asked) == repr(fresh)
+    assert pickle.loads(pickle.dumps(asked)).named("A") == SchemaColumn("a", "int")

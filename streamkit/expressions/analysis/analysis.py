@@ -149,7 +149,9 @@ class _ExpressionAnalysis:
     def value(self, expression: Expression) -> TypedExpression:
         """The typed expression of a tree; errors name the place of the part that is wrong, where that is known."""
         if self.at is not None and (here := self.at.of(expression)) is not self.at:
-            return replace(self, at=here).value(expression)
+            return _ExpressionAnalysis(self.schema, here, self.zone, self.record_columns, self.whole, self.scope).value(
+                expression
+            )
         match expression:
             case Reference(name):
                 return self._column(name)
@@ -325,13 +327,8 @@ class _ExpressionAnalysis:
     def _find(self, name: str) -> TypedExpression | None:
         if variable := self.scope.get(name.lower()):
             return variable
-        for column in self.schema:
-            if column.name == name:
-                return TypedExpression("column", column.type, (), column.name)
-        for column in self.schema:
-            if column.name.lower() == name.lower():
-                return TypedExpression("column", column.type, (), column.name)
-        return None
+        column = self.schema.named(name)
+        return None if column is None else TypedExpression("column", column.type, (), column.name)
 
     def _constant(self, value: Scalar) -> TypedExpression:
         try:

@@ -197,11 +197,10 @@ def encoded(state: ScriptState, known: StoredSource, topic: Topic, rows: pa.Tabl
         if topic.format is not None:
             rows = _in_format(state, known, rows)
         else:
-            missing = [one for one in topic.schema if one.name not in rows.column_names]
-            for one in missing:
-                rows = rows.append_column(one.name, pa.nulls(rows.num_rows, one.arrow.type))
-            columns = [*topic.schema.names, *(name for name in (TIMESTAMP, DELETED) if name in rows.column_names)]
-            rows = rows.select(columns)
+            given = dict(zip(rows.column_names, rows.columns, strict=True))
+            absent = {one.name: pa.nulls(rows.num_rows, one.arrow.type) for one in topic.schema if one.name not in given}
+            names = [*topic.schema.names, *(name for name in (TIMESTAMP, DELETED) if name in given)]
+            rows = pa.table({name: given[name] if name in given else absent[name] for name in names})
         return records_of(topic, rows, state.log.clock.now_ms())
     except SchemaError as error:
         raise state.error(str(error), statement.span) from None

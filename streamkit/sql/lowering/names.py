@@ -154,13 +154,8 @@ class QueryNames:
         if not self.meaning.names_results:
             return None
         source = self._source(parts[0]) if len(parts) > 1 else None
-        own = [
-            one
-            for one in self.scope.columns or ()
-            if (source is None and one.is_shown) or (source is not None and one.source == source)
-        ]
         name = parts[0] if source is None else parts[1]
-        if _named(own, name, keeps_case=True):
+        if self.scope.named(name, source, keeps_case=True):
             return None
         if source is None and self.scope.made_up_key and self.scope.key and name == self.made_up_name:
             return Reference(part(self.scope.key[0]))
@@ -188,15 +183,14 @@ class QueryNames:
         """The column that the first parts of a name mean, and the parts behind it, which name fields."""
         source = self._source(parts[0]) if len(parts) > 1 else None
         if source is not None:
-            own = [column for column in self.scope.columns or () if column.source == source]
-            if found := _named(own, parts[1], keeps_case=self.meaning.names_results):
+            if found := self.scope.named(parts[1], source, keeps_case=self.meaning.names_results):
                 return found[0], parts[2:]
             if len(self.scope.sources) == 1 and (record := self._record_column(parts[1])):
                 return record, parts[2:]
         if record := self._record_column(parts[0]):
             return record, parts[1:]
         self._check_known(parts, reference, around)
-        found = _named(self.scope.shown, parts[0], keeps_case=self.meaning.names_results)
+        found = self.scope.named(parts[0], None, keeps_case=self.meaning.names_results)
         are_apart = self.meaning.names_results and len({column.source for column in found}) > 1
         if are_apart or len({column.column for column in found}) > 1:
             joined = None if self.meaning.names_results else self._joined(found)
@@ -206,8 +200,10 @@ class QueryNames:
     def _check_known(self, parts: Sequence[str], reference: Reference, around: TextSpan) -> None:
         """TopologyError for a name without its source, if a source of the join may have such a column, too."""
         unknown = self.scope.partly_known
+        if not unknown or len(self.scope.sources) < 2:
+            return
         is_made = any(column.column == parts[0] and not column.source for column in self.scope.columns or ())
-        if unknown and len(self.scope.sources) > 1 and not is_made and parts[0].lower() not in self.others:
+        if not is_made and parts[0].lower() not in self.others:
             raise TopologyError(
                 f"whose column {parts[0]!r} is, is not known, since the columns of {' and '.join(unknown)} are not; expected "
                 f"{unknown[0]}.{parts[0]}, or schema= where {unknown[0]} is declared",
@@ -290,15 +286,3 @@ def listing(name: str, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(name.lower(), [one.lower() for one in there], 1)
     nearest = next((one for one in there if close and one.lower() == close[0]), None)
     return f"the columns are {', '.join(there)}" + (f"; did you mean {nearest!r}?" if nearest else "")
-
-
-def _named(columns: Iterable[ScopeColumn], name: str, *, keeps_case: bool) -> list[ScopeColumn]:
-    """
-    The columns of that name, or else those whose names differ in their case alone.
-
-    Where quotes keep the case of a name, that is for names in capitals, which are written without quotes.
-    """
-    every = list(columns)
-    exact = [column for column in every if column.name == name]
-    is_exact = keeps_case and name != name.upper()
-    return exact or [column for column in every if not is_exact and column.name.lower() == name.lower()]

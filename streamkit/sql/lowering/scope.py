@@ -84,6 +84,32 @@ class Scope:
         """The columns that `*` gives, or that a name finds; none if they are not known."""
         return tuple(column for column in self.columns or () if column.is_shown)
 
+    @cached_property
+    def _by_name(self) -> dict[tuple[str | None, str], list[ScopeColumn]]:
+        """The columns by source and name, and those that are shown by no source and name: a query of thousands of names asks for each."""
+        found: dict[tuple[str | None, str], list[ScopeColumn]] = {}
+        for column in self.columns or ():
+            for source in (column.source, None) if column.is_shown else (column.source,):
+                found.setdefault((source, column.name), []).append(column)
+        return found
+
+    @cached_property
+    def _by_lower_name(self) -> dict[tuple[str | None, str], list[ScopeColumn]]:
+        found: dict[tuple[str | None, str], list[ScopeColumn]] = {}
+        for column in self.columns or ():
+            for source in (column.source, None) if column.is_shown else (column.source,):
+                found.setdefault((source, column.name.lower()), []).append(column)
+        return found
+
+    def named(self, name: str, source: str | None, *, keeps_case: bool) -> Sequence[ScopeColumn]:
+        """
+        The columns of a source, or of all those that are shown, of that name, or else those whose names differ in their case alone.
+
+        Where quotes keep the case of a name, that is for names in capitals, which are written without quotes.
+        """
+        exact = self._by_name.get((source, name), ())
+        return exact if exact or (keeps_case and name != name.upper()) else self._by_lower_name.get((source, name.lower()), ())
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns in the rows, in order, each once."""
