@@ -51,7 +51,7 @@ def read(format: Format, text: str | None, values: pa.Array, columns: Schema, sk
             raise UnreadableValueError(f"it has {len(cells)} values; expected {len(written)}: {', '.join(written.names)}")
         return [value_of(cells[place], type) for place, type in zip(places, types, strict=True)]
 
-    return rows_of_values(values, columns, row)
+    return rows_of_values(values.to_pylist(), columns, row)
 
 
 def cells_in(line: str, delimiter: str) -> list[str]:

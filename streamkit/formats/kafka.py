@@ -29,7 +29,7 @@ def check_kafka_schema(schema: Any) -> str:
 def read(format: Format, text: str | None, values: pa.Array, columns: Schema, skipped: int) -> Decoded:
     """The one column."""
     (column,) = columns
-    return rows_of_values(values, columns, lambda data: (value_of(data, column.type),))
+    return rows_of_values(values.to_pylist(), columns, lambda data: (value_of(data, column.type),))
 
 
 def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:

@@ -8,18 +8,24 @@ an object around it.
 from __future__ import annotations
 
 import decimal
+import itertools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import one_batch
 from streamkit.data_type import decimal_of, element_of, entry_of, fields_of
 from streamkit.formats.decoded import Decoded
 from streamkit.formats.format import UNWRAPPED, Format
 from streamkit.formats.json_documents import HALF_ESCAPE, JsonNumber, read_document, with_whole_characters
+from streamkit.formats.ksql_json_rows import read_alike
+from streamkit.formats.ksql_texts import NOT_FINITE, texts_of_column
 from streamkit.formats.ksql_values import (
     BIGINT_BITS,
     INT_BITS,
@@ -37,9 +43,9 @@ from streamkit.formats.ksql_values import (
 from streamkit.schema import Schema
 
 _IS_NUMBER = re.compile(r"[^\s_]+")  # which Python reads with blanks and underscores, and Java does not
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
 _ESCAPED = r"[\x00-\x1f\x22\x5c]"  # what a text in JSON writes with a backslash
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+_NOT_FINITE_TEXTS = ('"NaN"', '"Infinity"', '"-Infinity"')
+_FEW_ROWS = 32  # one by one they are written before Arrow is done
 _BITS = {"int": INT_BITS, "date": INT_BITS}
 
 
@@ -47,8 +53,23 @@ def read(format: Format, text: str | None, values: pa.Array, columns: Schema, sk
     """The columns of JSON objects, or the one column of bare values."""
     if skipped:
         values = pa.array([value[skipped:] for value in values.to_pylist()], pa.binary())
+    is_bare = format.setting(UNWRAPPED) == "true"
+    documents = values.to_pylist()
+    arrays, odd = read_alike(documents, columns, is_bare=is_bare)
+    rows = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([column.arrow.with_nullable(True) for column in columns]))
+    if not odd:
+        return Decoded(rows)
+    one_by_one = read_one_by_one([documents[row] for row in odd], columns, is_bare=is_bare)
+    places = np.arange(len(values))
+    places[odd] = len(values) + np.arange(len(odd))
+    both = one_batch(pa.Table.from_batches([rows, one_by_one.rows]))
+    return Decoded(both.take(pa.array(places)), {odd[row]: reason for row, reason in one_by_one.failures.items()})
+
+
+def read_one_by_one(values: Sequence[bytes], columns: Schema, *, is_bare: bool) -> Decoded:
+    """The columns of JSON objects, or the one column of values that are `is_bare`, whatever is in them."""
     readers = [(column.name, reader_of(column.type)) for column in columns]
-    if format.setting(UNWRAPPED) == "true":
+    if is_bare:
         ((_, read_one),) = readers
         return rows_of_values(values, columns, lambda data: (read_one(_document(data)),))
 
@@ -152,7 +173,7 @@ def json_text(value: Any) -> str:
         return f"[{','.join(map(json_text, value))}]"
     if isinstance(value, float):
         text = double_text(value)
-        return f'"{text}"' if text in _NOT_FINITE else text
+        return f'"{text}"' if text in NOT_FINITE else text
     return decimal_text(value) if isinstance(value, decimal.Decimal) else json.dumps(value, ensure_ascii=False)
 
 
@@ -163,26 +184,32 @@ def _refuse(value: Any, type: str) -> Any:
 def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
     """The rows as JSON objects, or the one column as bare values, of which null has no bytes."""
     columns = Schema.parse(rows.schema)
-    texts = [_texts_of(rows.column(place), column.type) for place, column in enumerate(columns)]
+    texts_of = texts_one_by_one if rows.num_rows < _FEW_ROWS else _texts_at_once
+    texts = [texts_of(rows.column(place), column.type) for place, column in enumerate(columns)]
     if format.setting(UNWRAPPED) == "true":
         return pc.if_else(rows.column(0).is_valid(), texts[0], None).cast(pa.binary())
-    pieces: list[Any] = []
-    for name, values in zip(columns.names, texts, strict=True):
-        pieces += [f"{',' if pieces else '{'}{json.dumps(name, ensure_ascii=False)}:", values]
-    if not pieces:
+    names = [f"{',' if place else '{'}{json.dumps(name, ensure_ascii=False)}:" for place, name in enumerate(columns.names)]
+    if not names:
         return pa.array([b"{}"] * rows.num_rows, pa.binary())
-    return pc.binary_join_element_wise(*pieces, "}", "").cast(pa.binary())
+    if rows.num_rows < _FEW_ROWS:
+        cells = zip(*(found.to_pylist() for found in texts), strict=True)
+        return pa.array(["".join([*itertools.chain(*zip(names, row, strict=True)), "}"]) for row in cells], pa.string()).cast(
+            pa.binary()
+        )
+    return pc.binary_join_element_wise(*itertools.chain(*zip(names, texts, strict=True)), "}", "").cast(pa.binary())
 
 
-def _texts_of(column: pa.Array, type: str) -> pa.StringArray:
-    """Each value of a column as JSON; whole numbers, truths and texts without escapes all at once."""
-    if type in _WHOLE and pa.types.is_integer(column.type):
-        return column.cast(pa.string()).fill_null("null")
-    if column.type == pa.bool_():
-        return column.cast(pa.string()).fill_null("null")
-    if column.type == pa.string() and not pc.any(pc.match_substring_regex(column, _ESCAPED)).as_py():
-        return pc.binary_join_element_wise('"', column, '"', "").fill_null("null")
-    return texts_one_by_one(column, type)
+def _texts_at_once(column: pa.Array, type: str) -> pa.StringArray:
+    """Each value of a column as JSON, all at once, or by orjson, which writes all but doubles and decimals as `json_text` does."""
+    if type == "string" and pc.any(pc.match_substring_regex(column, _ESCAPED)).as_py():
+        return pa.array([orjson.dumps(one).decode() for one in column.to_pylist()], pa.string())
+    found = texts_of_column(column, type, _NOT_FINITE_TEXTS)
+    if found is not None:
+        quoted = pc.binary_join_element_wise('"', found, '"', "") if type in ("string", "binary") else found
+        return quoted.fill_null("null")
+    if any(kind in type for kind in ("float", "double", "decimal")):
+        return texts_one_by_one(column, type)
+    return pa.array([orjson.dumps(one).decode() for one in plain_values(column, type)], pa.string())
 
 
 def texts_one_by_one(column: pa.Array, type: str) -> pa.StringArray:

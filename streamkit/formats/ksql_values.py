@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, to_arrow
+from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, is_nested, to_arrow
 from streamkit.formats.decoded import Decoded, nullable
 from streamkit.schema import Schema
 
@@ -20,6 +20,7 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 INT_BITS, BIGINT_BITS = 32, 64
 EXACT = decimal.Context(prec=80)
 MOMENTS = ("timestamp", "timestamp_ntz")  # the types of values that are milliseconds here, and microseconds in Arrow
+DOUBLE_RANGE = (1e-3, 1e7)  # of doubles that Java writes without an exponent
 MOMENT_MS_MAX = ((1 << 63) - 1) // 1000
 
 
@@ -27,12 +28,12 @@ class UnreadableValueError(ValueError):
     """A value is not of the type that is wanted."""
 
 
-def rows_of_values(values: pa.Array, columns: Schema, read: Callable[[bytes], Sequence[Any]]) -> Decoded:
+def rows_of_values(values: Sequence[bytes], columns: Schema, read: Callable[[bytes], Sequence[Any]]) -> Decoded:
     """The columns of what `read` makes of each value; a value that it refuses with a ValueError is a failure."""
     failures: dict[int, str] = {}
     rows: list[Sequence[Any]] = []
     nothing = (None,) * len(columns)
-    for row, data in enumerate(values.to_pylist()):
+    for row, data in enumerate(values):
         try:
             rows.append(read(data))
         except (ValueError, ArithmeticError, RecursionError) as error:
@@ -50,6 +51,8 @@ def shown(data: bytes) -> str:
 
 def array_of(values: Sequence[Any], type: str) -> pa.Array:
     """The column of values that were read: times as milliseconds, dates as days."""
+    if not is_nested(type):
+        return pa.array([_as_arrow(value, type) for value in values] if type in MOMENTS else values, to_arrow(type))
     return pa.array([_as_arrow(value, type) for value in values], to_arrow(type))
 
 
@@ -75,28 +78,50 @@ def plain_values(column: pa.Array, type: str) -> list[Any]:
         ]
     if type == "date":
         return list(column.cast(pa.int32()).to_pylist())
-    if element_of(type) is None and entry_of(type) is None and fields_of(type) is None:
-        return [_written(value, type) for value in column.to_pylist()]
-    return [_written(value, type) for value in column.to_pylist()]
+    write = _writer_of(type)
+    values = list(column.to_pylist())
+    return values if write is None else [None if value is None else write(value) for value in values]
 
 
-def _written(value: Any, type: str) -> Any:
-    if value is None:
-        return None
+def _writer_of(type: str) -> Callable[[Any], Any] | None:
+    """What makes of a value of Arrow that is not null the one that these formats write; None if that is the value itself."""
     if type == "binary":
-        return base64.b64encode(value).decode()
+        return lambda value: base64.b64encode(value).decode()
     if type == "date":
-        return (value - EPOCH_DAY).days
-    if type in ("timestamp", "timestamp_ntz"):
-        zoned = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
-        return (zoned - EPOCH) // dt.timedelta(milliseconds=1)
+        return lambda value: (value - EPOCH_DAY).days
+    if type in MOMENTS:
+        return _milliseconds
     if (element := element_of(type)) is not None:
-        return [_written(one, element) for one in value]
+        return _list_writer(_writer_of(element))
     if entry := entry_of(type):
-        return {_key_text(key): _written(one, entry[1]) for key, one in value}
+        return _map_writer(_writer_of(entry[1]))
     if fields := fields_of(type):
-        return {name: _written(value[name], inner) for name, inner in fields}
-    return value
+        writers = [(name, write) for name, one in fields if (write := _writer_of(one)) is not None]
+        return _struct_writer(writers) if writers else None
+    return None
+
+
+def _milliseconds(value: dt.datetime) -> int:
+    zoned = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
+    return (zoned - EPOCH) // dt.timedelta(milliseconds=1)
+
+
+def _list_writer(write: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    return None if write is None else lambda value: [None if one is None else write(one) for one in value]
+
+
+def _map_writer(write: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    if write is None:
+        return lambda value: {_key_text(key): one for key, one in value}
+    return lambda value: {_key_text(key): None if one is None else write(one) for key, one in value}
+
+
+def _struct_writer(writers: Sequence[tuple[str, Callable[[Any], Any]]]) -> Callable[[Any], Any]:
+    def write_struct(value: Any) -> Any:
+        changed = {name: write(value[name]) for name, write in writers if value[name] is not None}
+        return {**value, **changed} if changed else value
+
+    return write_struct
 
 
 def _key_text(key: Any) -> str:
@@ -137,7 +162,7 @@ def double_text(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
+    if value == 0 or DOUBLE_RANGE[0] <= abs(value) < DOUBLE_RANGE[1]:
         return repr(value)  # Python has no exponent there, either
     digits, _, exponent = f"{decimal.Decimal(repr(value)).normalize():e}".partition("e")
     return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"

@@ -16,6 +16,8 @@ from streamkit.formats.format import Format
 from streamkit.formats.ksql_values import plain_values
 from tests.kit.sampling import examples
 
+COUNT = 40  # rows, more than are written one by one
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=4)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int": st.integers(-(2**31), 2**31 - 1),
     "bigint": st.integers(-(2**63), 2**63 - 1),
@@ -24,6 +26,17 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "string": st.text(st.characters(codec="utf-8"), max_size=5),
     "binary": st.binary(max_size=3),
     "date": st.integers(-1000, 1000),
+    "float": st.floats(width=32),
+    "decimal(12,9)": st.decimals(-999, 999, places=9),
+    "timestamp": st.integers(-(2**60), 2**60),
+    "map<string,double>": st.lists(st.tuples(TEXTS, st.floats()), max_size=2, unique_by=lambda entry: entry[0]),
+    "struct<a:int,`b c`:date,d:array<string>>": st.fixed_dictionaries(
+        {"a": st.none() | st.integers(-9, 9), "b c": st.none() | st.integers(-9, 9), "d": st.lists(st.none() | TEXTS, max_size=2)}
+    ),
+    "array<struct<x:binary,y:timestamp>>": st.lists(
+        st.none() | st.fixed_dictionaries({"x": st.none() | st.binary(max_size=2), "y": st.none() | st.integers(-9999, 9999)}),
+        max_size=2,
+    ),
     "array<string>": st.lists(st.one_of(st.none(), st.text(st.characters(codec="utf-8"), max_size=3)), max_size=2),
 }
 
@@ -34,12 +47,18 @@ def test_rows_are_what_each_value_is(data: st.DataObject) -> None:
     """The bytes of a row are its names and the JSON of each value, null and texts with escapes too."""
     types = data.draw(st.lists(st.sampled_from(sorted(VALUES)), max_size=4))
     count = data.draw(st.integers(0, 4))
+    repeats = data.draw(st.sampled_from([1, COUNT]))
     names = [f"{letter}{place}" for place, letter in enumerate('"é\\a'[: len(types)])]
     columns = [
         pa.array(data.draw(st.lists(st.one_of(st.none(), VALUES[type]), min_size=count, max_size=count)), to_arrow(type))
         for type in types
     ]
-    rows = pa.RecordBatch.from_arrays(columns, names=names) if types else pa.record_batch({"a": pa.array([1] * count)}).select([])
+    columns = [pa.concat_arrays([column] * repeats) for column in columns]
+    rows = (
+        pa.RecordBatch.from_arrays(columns, names=names)
+        if types
+        else pa.record_batch({"a": pa.array([1] * count * repeats)}).select([])
+    )
 
     written = ksql_json.write(Format("ksql_json"), None, rows)
 
