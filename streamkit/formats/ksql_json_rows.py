@@ -118,7 +118,7 @@ def _typed(found: list[Any], type: str, odd: set[int]) -> pa.Array:
     return pa.array(typed, arrow)
 
 
-def _lie_within(found: Sequence[int | None], end: int) -> bool:
+def _lie_within(found: Sequence[Any], end: int) -> bool:
     """Whether all whole numbers lie between the negative end and the end."""
     whole = found if None not in found else [value for value in found if value is not None]
     return -end <= min(whole) and max(whole) < end
