@@ -236,7 +236,7 @@ class StoreView:
             raise ConfigError(
                 f"to_spark() needs a SparkSession, as SparkSession.builder.getOrCreate() gives one; found {spark!r}"
             )
-        condition = None if where is None else RowCondition.of(where, Schema.parse(self.schema))
+        condition = None if where is None else RowCondition.of(where, Schema.from_arrow(self.schema))
         if self.reader.position() is not None or not os.path.isabs(self.log.root):
             rows = self.to_arrow()
             if condition is not None:

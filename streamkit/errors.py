@@ -63,6 +63,11 @@ class Location:
         """The place as the end of a message shows it; of a text with what stands there."""
         return str(self)
 
+    @property
+    def keeps_case(self) -> bool:
+        """Whether what is written here may give two columns names that differ in case only, as ksqlDB's SQL does."""
+        return False
+
     def of(self, part: object) -> Location:
         """Where a part of what is written here stands; here, if no more is known."""
         return self

@@ -31,6 +31,7 @@ import os
 import re
 import secrets
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -106,6 +107,12 @@ def check_name(name: str, what: str, at: Location | None = None) -> str:
         "a-z A-Z 0-9 . _ - and neither '.' nor '..'",
         at,
     )
+
+
+def spellings(name: str, known: Iterable[str]) -> list[str]:
+    """The name itself if it is among those known, else all of them that differ from it in case only."""
+    every = list(known)
+    return [name] if name in every else [one for one in every if one.lower() == name.lower()]
 
 
 def snake_case(name: str) -> str:

@@ -38,20 +38,18 @@ class SchemaColumn:
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of a row, in order; names differ, also when their case is ignored, as Spark has it."""
+    """The columns of a row, in order; no two have the same name, and SQL of ksqlDB makes some that differ in case only."""
 
     columns: tuple[SchemaColumn, ...]
 
     def __post_init__(self) -> None:
-        seen: dict[str, str] = {}
+        seen: set[str] = set()
         for column in self.columns:
             if not isinstance(column, SchemaColumn) or not isinstance(column.name, str):
                 raise SchemaError(f'found {column!r} as a column; expected one such as SchemaColumn("user", "string")')
-            if column.name.lower() in seen:
-                raise SchemaError(
-                    f"the columns {seen[column.name.lower()]!r} and {column.name!r} have the same name; expected distinct names"
-                )
-            seen[column.name.lower()] = column.name
+            if column.name in seen:
+                raise _same_name(column.name, column.name)
+            seen.add(column.name)
 
     def __iter__(self) -> Iterator[SchemaColumn]:
         return iter(self.columns)
@@ -78,12 +76,16 @@ class Schema:
         return {column.name: column for column in self.columns}
 
     @cached_property
-    def _by_lower_name(self) -> dict[str, SchemaColumn]:
-        return {column.name.lower(): column for column in reversed(self.columns)}
+    def _by_lower_name(self) -> dict[str, tuple[SchemaColumn, ...]]:
+        found: dict[str, tuple[SchemaColumn, ...]] = {}
+        for column in self.columns:
+            found[column.name.lower()] = (*found.get(column.name.lower(), ()), column)
+        return found
 
-    def named(self, name: str) -> SchemaColumn | None:
-        """The column of that name, or else the first whose name differs in its case alone; None if there is none."""
-        return self._by_name.get(name) or self._by_lower_name.get(name.lower())
+    def spelt(self, name: str) -> tuple[SchemaColumn, ...]:
+        """The column of that name, or else all whose names differ from it in case alone."""
+        exact = self._by_name.get(name)
+        return self._by_lower_name.get(name.lower(), ()) if exact is None else (exact,)
 
     @cached_property
     def arrow_types(self) -> dict[str, pa.DataType]:
@@ -103,18 +105,43 @@ class Schema:
         return ", ".join(f"`{c.name.replace('`', '``')}` {c.type}{'' if c.nullable else ' NOT NULL'}" for c in self.columns)
 
     @classmethod
-    def parse(cls, text: str | Schema | pa.Schema) -> Schema:
-        """Read "user string, amount double NOT NULL"; also takes an Arrow schema. SchemaError says what is wrong."""
+    def parse(cls, text: str | Schema | pa.Schema, *, keeps_case: bool = False) -> Schema:
+        """
+        Read "user string, amount double NOT NULL", or an Arrow schema. SchemaError says what is wrong.
+
+        Names differ in any case, as Spark has it, unless it `keeps_case`.
+        """
         if isinstance(text, Schema):
             return text
         if isinstance(text, pa.Schema):
-            return cls(tuple(SchemaColumn(field.name, from_arrow(field.type), field.nullable) for field in text))
-        return cls(tuple(replace(column, type=normalise_type(column.type)) for column in _columns(text)))
+            found = cls.from_arrow(text)
+        else:
+            found = cls(tuple(replace(column, type=normalise_type(column.type)) for column in _columns(text)))
+        return found if keeps_case else check_apart_in_any_case(found)
+
+    @classmethod
+    def from_arrow(cls, schema: pa.Schema) -> Schema:
+        """The columns of rows that exist, whose names may differ in case only."""
+        return cls(tuple(SchemaColumn(field.name, from_arrow(field.type), field.nullable) for field in schema))
 
     @classmethod
     def from_ddl(cls, text: str) -> Schema:
         """The schema that `ddl` has written, unchecked: it may lack columns, or have types that do not exist."""
         return cls(_columns(text) if text else ())
+
+
+def check_apart_in_any_case(schema: Schema) -> Schema:
+    """The schema; SchemaError if two names differ in case only, which Spark cannot tell apart."""
+    seen: dict[str, str] = {}
+    for name in schema.names:
+        if (other := seen.setdefault(name.lower(), name)) != name:
+            raise _same_name(other, name)
+    return schema
+
+
+def _same_name(one: str, other: str) -> SchemaError:
+    why = "" if one == other else ", since case does not count"
+    return SchemaError(f"the columns {one!r} and {other!r} have the same name{why}; expected distinct names")
 
 
 def check_user_schema(schema: Schema) -> Schema:

@@ -69,7 +69,7 @@ _WRITERS: dict[str, Any] = {
 }  # fmt: skip
 _CHECKS: dict[str, Callable[[Any], str]] = {
     "avro": check_avro_schema, "json": check_json_schema, "protobuf": check_protobuf, "csv": check_csv_schema,
-    "kafka": kafka.check_kafka_schema, "delimited": check_csv_schema,
+    "kafka": kafka.check_kafka_schema, "delimited": delimited.check_delimited_schema,
 }  # fmt: skip
 WrittenSchema: TypeAlias = "tuple[Integers, Schema | SchemaError, Format]"
 """Rows, their columns or why nobody knows them, and how they are read."""
@@ -504,7 +504,7 @@ class Codec:
             return self.format.schema
         if self.format.name == "json" and self.registry is None:
             return None
-        return _made(self.format.name, self.declared or Schema.parse(rows.schema))
+        return _made(self.format.name, self.declared or Schema.from_arrow(rows.schema))
 
     def _prefix(self, text: str) -> Any:
         is_latest = "_latest" in self.__dict__ and text == self._latest.text

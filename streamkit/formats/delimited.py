@@ -35,7 +35,12 @@ COUNTS = ("int", "bigint", "smallint", "tinyint", "timestamp", "timestamp_ntz", 
 _RANGES = {"int": 31, "smallint": 15, "tinyint": 7, "date": 31}
 _QUOTED_FIRST = "#"  # a character up to this one at the start of a value puts it in quotes
 
-__all__ = ["array_of", "check_csv_schema", "read", "value_reader", "value_writer", "write"]
+__all__ = ["array_of", "check_delimited_schema", "read", "value_reader", "value_writer", "write"]
+
+
+def check_delimited_schema(schema: Any) -> str:
+    """The columns of a line, as SQL text, whose names may differ in case only; SchemaError for columns of nested types."""
+    return check_csv_schema(Schema.parse(schema, keeps_case=True))
 
 
 def read(format: Format, text: str | None, values: pa.Array, columns: Schema, skipped: int) -> Decoded:
@@ -91,7 +96,7 @@ def _refuse(cell: str, type: str) -> Any:
 
 def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
     """The rows as lines, without their ends."""
-    columns = Schema.parse(rows.schema)
+    columns = Schema.from_arrow(rows.schema)
     delimiter = format.setting(DELIMITER, ",")
     cells = [[_text(value) for value in plain_values(rows.column(place), column.type)] for place, column in enumerate(columns)]
     return pa.array([line_of(list(row), delimiter).encode() for row in zip(*cells, strict=True)], pa.binary())

@@ -183,7 +183,7 @@ def _refuse(value: Any, type: str) -> Any:
 
 def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
     """The rows as JSON objects, or the one column as bare values, of which null has no bytes."""
-    columns = Schema.parse(rows.schema)
+    columns = Schema.from_arrow(rows.schema)
     texts_of = texts_one_by_one if rows.num_rows < _FEW_ROWS else _texts_at_once
     texts = [texts_of(rows.column(place), column.type) for place, column in enumerate(columns)]
     if format.setting(UNWRAPPED) == "true":

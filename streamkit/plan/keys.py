@@ -12,7 +12,7 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import Expression, Reference, TypedExpression
 from streamkit.plan.node import Node
 from streamkit.plan.steps import column_of
-from streamkit.schema import Schema, SchemaColumn, check_user_schema
+from streamkit.schema import Schema, SchemaColumn, check_apart_in_any_case, check_user_schema
 
 NamedColumns = tuple[tuple[str, TypedExpression], ...]
 
@@ -69,7 +69,8 @@ def make_schema(columns: Sequence[SchemaColumn], at: Location | None) -> Schema:
                 at,
             )
     try:
-        return check_user_schema(Schema(tuple(columns)))
+        schema = check_user_schema(Schema(tuple(columns)))
+        return schema if at is not None and at.keeps_case else check_apart_in_any_case(schema)
     except SchemaError as error:
         raise TopologyError(str(error), at) from None
 

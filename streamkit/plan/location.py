@@ -31,7 +31,7 @@ class TextLocation(Location):
     The characters of a `text` from `start` to before `end`.
 
     `places` has where the parts of the expressions that stand there begin and end, by the `id` of each, so that an error about a part
-    points at it. `called_at` is the line of Python that gave the text.
+    points at it. `called_at` is the line of Python that gave the text, and `is_ksql` says that the text is in ksqlDB's dialect.
     """
 
     text: str = field(default="", compare=False, repr=False)
@@ -39,6 +39,7 @@ class TextLocation(Location):
     end: int = field(default=0, compare=False, repr=False)
     places: Mapping[int, tuple[int, int]] = field(default_factory=lambda: _NO_PLACES, compare=False, repr=False)
     called_at: Location | None = field(default=None, compare=False, repr=False)
+    is_ksql: bool = field(default=False, compare=False, repr=False)
 
     @classmethod
     def of_text(
@@ -48,13 +49,19 @@ class TextLocation(Location):
         span: tuple[int, int],
         places: Mapping[int, tuple[int, int]] | None = None,
         called_at: Location | None = None,
+        *,
+        is_ksql: bool = False,
     ) -> TextLocation:
         """The place of a span, whose line and column are counted."""
         start = min(span[0], len(text))
         begins = _line_begins(text)
         line = bisect.bisect_right(begins, start)
         column = start - begins[line - 1] + 1
-        return cls(file, line, column, text, start, span[1], places or _NO_PLACES, called_at)
+        return cls(file, line, column, text, start, span[1], places or _NO_PLACES, called_at, is_ksql)
+
+    @property
+    def keeps_case(self) -> bool:
+        return self.is_ksql
 
     @property
     def shown(self) -> str:
@@ -75,7 +82,7 @@ class TextLocation(Location):
         span = self.places.get(id(part))
         if span is None or span == (self.start, self.end):
             return self
-        return TextLocation.of_text(self.file, self.text, span, self.places, self.called_at)
+        return TextLocation.of_text(self.file, self.text, span, self.places, self.called_at, is_ksql=self.is_ksql)
 
     def __reduce__(self) -> tuple[type[Location], tuple[Any, ...]]:
         """A copy in another process is the place alone: the ids of the parts mean nothing there."""

@@ -245,12 +245,14 @@ WRITTEN_OUT_MAX = 500
 
 
 def check_distinct(names: Iterable[str], what: str, at: Location | None) -> None:
-    """TopologyError if a name occurs twice; names differ by more than case."""
+    """TopologyError if a name occurs twice; names differ by more than case, unless they are written in ksqlDB's SQL."""
+    keeps_case = at is not None and at.keeps_case
     seen: set[str] = set()
     for name in names:
-        if name.lower() in seen:
+        known = name if keeps_case else name.lower()
+        if known in seen:
             raise TopologyError(f"the {what} {name!r} occurs twice; expected distinct names", at)
-        seen.add(name.lower())
+        seen.add(known)
 
 
 def words(relation: str) -> str:

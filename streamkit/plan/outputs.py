@@ -16,7 +16,7 @@ from streamkit.plan.operators.project import Project
 from streamkit.plan.program import Output
 from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
 from streamkit.plan.steps import UNSTAGED, Plan, Step, column_of, with_operator
-from streamkit.schema import Schema
+from streamkit.schema import Schema, check_apart_in_any_case
 
 
 def fit_outputs(topics: KnownTopics | None, refuse: Refuse = stop_at) -> Callable[[Plan], Plan]:
@@ -84,7 +84,7 @@ def _ways_on(output: Output, topic: TopicDescription) -> str:
     others = "write to another topic, or delete this one"
     added = [replace(column, nullable=True) for column in output.schema if column.name not in topic.schema]
     try:
-        grown = Schema((*topic.schema, *added))
+        grown = check_apart_in_any_case(Schema((*topic.schema, *added)))
     except SchemaError:  # names that differ in their case only
         return others
     if not added or tuple(topic.key) != output.key or [*_refusals(output.schema, grown), *_missing_time(output, topic)]:

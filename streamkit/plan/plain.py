@@ -84,7 +84,7 @@ def _unchanged(value: Any, _: Any = None) -> Any:
 def _reader(expected: Any) -> ReadPlain:
     """How a value of this type is read, whatever `from_json` it has."""
     if expected is Schema:
-        return lambda value, _: Schema.parse(value) if value else Schema(())
+        return lambda value, _: Schema.from_ddl(value)
     if expected is bytes:
         return lambda value, _: b64decode(value)
     if dataclasses.is_dataclass(expected):

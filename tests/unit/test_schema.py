@@ -129,13 +129,13 @@ def test_types_nest_as_deep_as_arrow_reads():
 
 @given(SCHEMAS, NAMES)
 def test_columns_are_found_by_their_names(schema, name):
-    """A column is found by its own name, and by `named` in any case; a name that no column has is in no schema."""
+    """A column is found by its own name, and by `spelt` in any case; a name that no column has is in no schema."""
     columns = {column.name: column for column in schema}
-    lower = {column.name.lower(): column for column in schema}
 
     for wanted in (*columns, name, name.upper(), name.swapcase(), *map(str.upper, columns)):
         assert (wanted in schema) == (wanted in columns)
-        assert schema.named(wanted) == columns.get(wanted, lower.get(wanted.lower()))
+        others = tuple(column for column in schema if column.name.lower() == wanted.lower())
+        assert schema.spelt(wanted) == ((columns[wanted],) if wanted in columns else others)
         if wanted in columns:
             assert schema[wanted] == columns[wanted]
         else:
@@ -147,9 +147,25 @@ def test_columns_are_found_by_their_names(schema, name):
 def test_what_is_looked_up_changes_no_schema():
     """A schema that was asked for its columns is equal to one that was not, and is copied to other processes as that one is."""
     asked, fresh = of_names("a", "B"), of_names("a", "B")
-    assert asked.named("b") == SchemaColumn("B", "int")
+    assert asked.spelt("b") == (SchemaColumn("B", "int"),)
 
     assert asked == fresh
     assert hash(asked) == hash(fresh)
     assert repr(asked) == repr(fresh)
-    assert pickle.loads(pickle.dumps(asked)).named("A") == SchemaColumn("a", "int")
+    assert pickle.loads(pickle.dumps(asked)).spelt("A") == (SchemaColumn("a", "int"),)
+
+
+def test_names_may_differ_in_case_only_where_rows_exist():
+    """Columns that SQL of ksqlDB made are a schema, which keeps both and is written down; one name twice is none."""
+    schema = of_names("v", "V", "Other")
+    assert schema.spelt("v") == (schema["v"],)
+    assert schema.spelt("V") == (schema["V"],)
+    assert of_names("foo", "Foo").spelt("FOO") == tuple(of_names("foo", "Foo"))
+    assert (
+        Schema.from_ddl(schema.ddl()) == Schema.from_arrow(schema.arrow) == Schema.parse(schema.ddl(), keeps_case=True) == schema
+    )
+    with pytest.raises(SchemaError, match="'v' and 'v' have the same name; expected"):
+        of_names("v", "v")
+    for text in (schema.ddl(), schema.arrow):
+        with pytest.raises(SchemaError, match="'v' and 'V' have the same name, since case does not count"):
+            Schema.parse(text)

@@ -327,8 +327,13 @@ class _ExpressionAnalysis:
     def _find(self, name: str) -> TypedExpression | None:
         if variable := self.scope.get(name.lower()):
             return variable
-        column = self.schema.named(name)
-        return None if column is None else TypedExpression("column", column.type, (), column.name)
+        found = self.schema.spelt(name)
+        if len(found) > 1:
+            names = ", ".join(column.name for column in found)
+            raise TopologyError(
+                f"{name!r} may be any of the columns {names}, which differ in case only; expected one of these spellings", self.at
+            )
+        return TypedExpression("column", found[0].type, (), found[0].name) if found else None
 
     def _constant(self, value: Scalar) -> TypedExpression:
         try:

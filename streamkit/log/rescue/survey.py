@@ -212,7 +212,7 @@ def _found(file: pa.Buffer, extent: Extent, name: SlabName, modified_ns: int) ->
     own = pa.schema([field.with_nullable(True) for field in rows.schema if field.name not in LOG_COLUMNS])
     head = _header(file, extent.position)
     found = FoundFrame(
-        name, modified_ns, extent, head.checksum, head.compression, check_user_schema(Schema.parse(own)),
+        name, modified_ns, extent, head.checksum, head.compression, check_user_schema(Schema.from_arrow(own)),
         _key_columns(rows), lineage_of(rows.schema), OFFSET in rows.schema.names,
     )  # fmt: skip
     return _with_own_offsets(found, rows) if found.has_offsets else found

@@ -33,7 +33,7 @@ def store_condition(rows: pa.Schema, where: str | None) -> RowCondition | None:
         return None
     from streamkit.expressions.analysis.row_condition import RowCondition  # all functions of SQL, which takes 0.2 s
 
-    return RowCondition.of(where, Schema.parse(rows))
+    return RowCondition.of(where, Schema.from_arrow(rows))
 
 
 def store_schema(store: str, rows: pa.Schema, columns: tuple[str, ...] | None) -> Schema:

@@ -14,7 +14,7 @@ from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.catalog.sql_types import StoredType
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.topic import Topic
-from streamkit.names import is_name
+from streamkit.names import is_name, spellings
 from streamkit.plan.added_topics import created
 from streamkit.plan.decoding import decoded
 from streamkit.plan.inputs import resolve_inputs, sources_of
@@ -181,15 +181,21 @@ class _SourceDeclaration:
 
     def _column(self, topic: Topic, declared: ColumnDefinition) -> dict[str, Any]:
         """A column of a topic, which the statement declares as the topic has it."""
-        name = next((one for one in topic.schema.names if one == declared.name.text), None)
-        name = name or next((one for one in topic.schema.names if one.lower() == declared.name.text.lower()), None)
-        if name is None:
+        found = spellings(declared.name.text, topic.schema.names)
+        if len(found) > 1:
+            raise self.state.error(
+                f"{declared.name.text} may be any of the columns {', '.join(found)} of the topic {topic.name}, which differ in case only; "
+                "expected one of these spellings, in quotes",
+                declared.span,
+            )
+        if not found:
             near = difflib.get_close_matches(declared.name.text, topic.schema.names, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise self.state.error(
                 f"the topic {topic.name} has no column {declared.name.text!r}; it has {', '.join(topic.schema.names)}{hint}",
                 declared.span,
             )
+        (name,) = found
         wanted = column_type(declared.type, self.state.types, self.state.text, declared.span)
         if without_times(wanted) != topic.schema[name].type:
             raise self.state.error(
@@ -267,11 +273,12 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
     if known.is_read_only:
         raise state.error(f"{known.name} is a SOURCE {known.kind.upper()}, which stays as it is", span)
     added = [(one.name.text, column_type(one.type, state.types, state.text, one.span)) for one in statement.columns]
-    names = {str(one["name"]).lower() for one in known.columns}
+    folded = state.settings.script.meaning.folded
+    names = {folded(str(one["name"])) for one in known.columns}
     for (name, _), column in zip(added, statement.columns, strict=True):
-        if name.lower() in names:
+        if folded(name) in names:
             raise state.error(f"{known.name} has a column {name!r} already", column.span)
-        names.add(name.lower())
+        names.add(folded(name))
     columns = (*known.columns, *({"name": name, "type": type, "role": ""} for name, type in added))
     state.definitions = state.definitions.with_source(replace(known, columns=columns))
     topic = state.definitions.find_topic(known.topic)

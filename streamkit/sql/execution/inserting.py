@@ -22,7 +22,7 @@ from streamkit.log.rows.records import records_of
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.kept_time import kept_since_ms
 from streamkit.log.topic.topic import Topic, check_writable
-from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
+from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, spellings
 from streamkit.plan.duration import duration_text
 from streamkit.schema import SchemaColumn
 from streamkit.sql.execution.inserted_table import TIMES, columns_of_table
@@ -173,12 +173,18 @@ class InsertedRows:
             return TIMESTAMP
         if name.text.lower() in MADE_BY_LOG:
             raise self.state.error(f"{name.text} is said by the log, and a row cannot have it", name.span)
-        found = name.text if name.text in own else next((one for one in own if one.lower() == name.text.lower()), None)
-        if found is None:
+        found = spellings(name.text, own)
+        if len(found) > 1:
+            raise self.state.error(
+                f"{name.text} may be any of the columns {', '.join(found)} of {self.known.name}, which differ in case only; expected one of "
+                "these spellings, in quotes",
+                name.span,
+            )
+        if not found:
             near = difflib.get_close_matches(name.text, own, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise self.state.error(f"{self.known.name} has no column {name.text!r}; it has {', '.join(own)}{hint}", name.span)
-        return found
+        return found[0]
 
     def check_key(self, found: dict[str, pa.Array]) -> None:
         """TopologyError for rows of a table without their key."""

@@ -53,7 +53,7 @@ def pushed_topology(state: ScriptState, query: Query) -> tuple[Topology, tuple[s
             sources[name] = state.reading.added_to(stored, topology).source
     found = lowered(replace(query, limit=None), sources, state.text, replace(script.meaning, shows_bounds=True))
     rows: Stream | Table = found.rows
-    with written_at(state.text.at(query.span)):
+    with written_at(state.text.in_dialect(is_ksql=script.meaning.names_results).at(query.span)):
         if isinstance(rows, Table) and found.is_final:
             rows = rows.emit("final")
         rows.to(OUTPUT, partitions=1)

@@ -49,7 +49,7 @@ class SessionRelations:
 
     def _store(self, application: str, store: str) -> PullRelation:
         view = open_view(self.reading.definitions.log, application, store)
-        rows = StoreRows(application, store, Schema.parse(view.schema), view.key.names)
+        rows = StoreRows(application, store, Schema.from_arrow(view.schema), view.key.names)
         return PullRelation(rows_of_query(self.reading.time_zone).rows, rows)
 
 

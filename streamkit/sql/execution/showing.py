@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from streamkit.description.applications import is_running, steps_of
 from streamkit.expressions.ksql.signature import ksql_type
+from streamkit.expressions.sql.dialect import KSQL
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.sql_queries import PAUSED, StoredQuery
 from streamkit.log.catalog.sql_sources import StoredSource
@@ -20,6 +21,7 @@ from streamkit.sql.execution.callable_functions import functions, functions_call
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.session_settings import TOLD
 from streamkit.sql.execution.stored_source import is_ksql
+from streamkit.sql.printer.names import name_text
 from streamkit.sql.tree.statements import STREAM, TABLE, Describe, Show
 
 RUNS, WAITS, IS_PAUSED, HAS_FAILED = "RUNNING", "WAITING", "PAUSED", "ERROR"
@@ -65,7 +67,8 @@ def described(state: ScriptState, statement: Describe) -> pa.Table:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise state.error(f"there is no stream, table or topic {name!r}{hint}", span)
     columns = table_of(
-        ("column", "type", "role"), [(one["name"], one["type"], one.get("role", "")) for one in _columns(state, stored)]
+        ("column", "type", "role"),
+        [(_name(one["name"], stored), one["type"], one.get("role", "")) for one in _columns(state, stored)],
     )
     return columns if not statement.is_extended else _facts(state, stored)
 
@@ -91,7 +94,7 @@ def _facts(state: ScriptState, stored: StoredSource) -> pa.Table:
     topic = state.definitions.find_topic(stored.topic)
     facts: list[tuple[str, Any]] = [
         ("name", stored.name), ("kind", stored.kind), ("topic", stored.topic), ("key", ", ".join(stored.key)),
-        *((f"column {one['name']}", one["type"]) for one in _columns(state, stored)),
+        *((f"column {_name(one['name'], stored)}", one["type"]) for one in _columns(state, stored)),
         *((name.lower(), value) for name, value in stored.formats.items()),
     ]  # fmt: skip
     if stored.timestamp:
@@ -164,9 +167,14 @@ def _sources(state: ScriptState, kind: str, *, is_extended: bool) -> pa.Table:
 
 def _source_row(state: ScriptState, source: StoredSource, *, is_extended: bool) -> tuple[str, ...]:
     shown = ksql_type if is_ksql(source) else str
-    columns = ", ".join(f"{one['name']} {shown(str(one['type']))}" for one in source.columns)
-    row = (source.name, source.topic, ", ".join(source.key), columns, source.query or "")
+    columns = ", ".join(f"{_name(str(one['name']), source)} {shown(str(one['type']))}" for one in source.columns)
+    row = (source.name, source.topic, ", ".join(_name(one, source) for one in source.key), columns, source.query or "")
     return (*row, ", ".join(one.id for one in state.definitions.readers(source.name)), source.text) if is_extended else row
+
+
+def _name(name: str, source: StoredSource) -> str:
+    """The name of a column as a statement of the source's dialect writes it: in backticks where its case or its characters need them."""
+    return name_text(name, KSQL) if is_ksql(source) else name
 
 
 def _topics(state: ScriptState, *, is_internal: bool, is_extended: bool) -> pa.Table:

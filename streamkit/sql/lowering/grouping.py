@@ -118,7 +118,8 @@ class Aggregation:
         if type(number) is int and not self.names.meaning.names_results:  # where it is the constant that it is
             return self._numbered(number, items, written.span)
         if isinstance(expression, Reference) and len(parts_of(expression.name)) == 1:
-            named = [item for item in items if item.name.lower() == parts_of(expression.name)[0].lower()]
+            folded = self.names.meaning.folded
+            named = [item for item in items if folded(item.name) == folded(parts_of(expression.name)[0])]
             self.names.text.places.put_written(written)
             is_known = self.names.scope.columns is not None or not named
             if named and (not is_known or self.names.found(expression, written.span) is None):
@@ -142,12 +143,13 @@ class Aggregation:
 
     def with_results(self, written: Written, items: Sequence[ChosenItem]) -> Expression:
         """The condition over the rows, in which names of results stand for what they are, but for those inside of aggregates."""
-        named = {item.name.lower(): item.written for item in items if item.written and not isinstance(item.expression, Reference)}
+        folded = self.names.meaning.folded
+        named = {folded(item.name): item.written for item in items if item.written and not isinstance(item.expression, Reference)}
 
         def change(one: Expression) -> Expression | None:
             if self.names.meaning.is_aggregate(one):
                 return one
-            found = named.get(parts_of(one.name)[0].lower()) if isinstance(one, Reference) else None
+            found = named.get(folded(parts_of(one.name)[0])) if isinstance(one, Reference) else None
             return None if found is None or len(parts_of(one.name)) > 1 else found  # type: ignore[attr-defined]
 
         self.names.text.places.put_written(written)

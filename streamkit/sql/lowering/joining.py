@@ -340,8 +340,8 @@ class Joining:
         """Whether the condition compares columns of this name with each other."""
         for condition in conjuncts(self.clause.on.expression):
             arguments = condition.arguments if isinstance(condition, Call) else ()
-            names = {parts_of(one.name)[-1].lower() for one in arguments if isinstance(one, Reference)}
-            if names == {column.name.lower()}:
+            names = {self.meaning.folded(parts_of(one.name)[-1]) for one in arguments if isinstance(one, Reference)}
+            if names == {self.meaning.folded(column.name)}:
                 return True
         return False
 
@@ -428,7 +428,7 @@ class Joining:
         for condition in conjuncts(self.clause.on.expression):
             assert isinstance(condition, Call)
             parts = [parts_of(one.name) for one in condition.arguments if isinstance(one, Reference)]
-            names = {part[-1].lower() for part in parts}
+            names = {self.meaning.folded(part[-1]) for part in parts}
             if len(parts) != 2 or len(names) != 1:
                 continue
             (name,) = names
@@ -436,16 +436,18 @@ class Joining:
             if place is not None:
                 before = joined.get(name)
                 column = before[0] if before is not None and kind != FULL else left.on[place]
-                sources = {one.source for side in (left, right) for one in side.scope.shown if one.name.lower() == name}
+                sources = {
+                    one.source for side in (left, right) for one in side.scope.shown if self.meaning.folded(one.name) == name
+                }
                 named = {part[0] for part in parts if len(part) > 1} or sources
                 joined[name] = (column, frozenset(sources & named) | (before[1] if before else frozenset()))
         return joined
 
-    @staticmethod
-    def _is_called(side: JoinSide, column: str, name: str) -> bool:
+    def _is_called(self, side: JoinSide, column: str, name: str) -> bool:
         """Whether a column that is compared goes by this name in the query, or did before a copy of it was made."""
-        return column.lower() == name or any(
-            one.column == column and one.name.lower() == name for one in side.scope.columns or ()
+        folded = self.meaning.folded
+        return folded(column) == name or any(
+            one.column == column and folded(one.name) == name for one in side.scope.columns or ()
         )
 
     def _named(self, side: JoinSide) -> str:

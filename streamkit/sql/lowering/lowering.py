@@ -69,7 +69,7 @@ def lowered(query: Query, sources: Mapping[str, QuerySource], text: ScriptText, 
 
     TopologyError for what is wrong with the query, at the place in its text.
     """
-    return QueryLowering(query, sources, text, meaning).lowered()
+    return QueryLowering(query, sources, text.in_dialect(is_ksql=meaning.names_results), meaning).lowered()
 
 
 @dataclass(frozen=True)

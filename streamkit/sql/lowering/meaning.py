@@ -35,6 +35,10 @@ class Meaning:
     names_results: bool = field(default=False, kw_only=True)
     shows_bounds: bool = field(default=False, kw_only=True)
 
+    def folded(self, name: str) -> str:
+        """A name as it is compared with others: ksqlDB's differ by case, Spark's do not."""
+        return name if self.names_results else name.lower()
+
     def prepared(self, expression: Expression) -> Expression:
         """The expression before its names are resolved, in which nothing is left that depends on how a name is written."""
         return expression

@@ -184,6 +184,7 @@ class QueryNames:
         source = self._source(parts[0]) if len(parts) > 1 else None
         if source is not None:
             if found := self.scope.named(parts[1], source, keeps_case=self.meaning.names_results):
+                self._check_one_spelling(found, reference, around)
                 return found[0], parts[2:]
             if len(self.scope.sources) == 1 and (record := self._record_column(parts[1])):
                 return record, parts[2:]
@@ -191,11 +192,23 @@ class QueryNames:
             return record, parts[1:]
         self._check_known(parts, reference, around)
         found = self.scope.named(parts[0], None, keeps_case=self.meaning.names_results)
+        self._check_one_spelling(found, reference, around)
         are_apart = self.meaning.names_results and len({column.source for column in found}) > 1
         if are_apart or len({column.column for column in found}) > 1:
             joined = None if self.meaning.names_results else self._joined(found)
             found = [joined or self._raise_ambiguous(found, reference, around)]
         return (found[0], parts[1:]) if found else None
+
+    def _check_one_spelling(self, found: Sequence[ScopeColumn], reference: Reference, around: TextSpan) -> None:
+        """TopologyError for a name that may be several columns of one source, which differ in case only."""
+        for source in {column.source for column in found}:
+            names = dict.fromkeys(column.name for column in found if column.source == source)
+            if len(names) > 1:
+                raise TopologyError(
+                    f"{reference.name!r} may be any of the columns {', '.join(names)}, which differ in case only; expected one of these "
+                    f"spellings, in quotes, as in `{next(iter(names))}`",
+                    self.text.at_part(reference, around),
+                )
 
     def _check_known(self, parts: Sequence[str], reference: Reference, around: TextSpan) -> None:
         """TopologyError for a name without its source, if a source of the join may have such a column, too."""

@@ -234,16 +234,17 @@ class Projection:
             return QuerySource(scope.rows.select(*columns))
 
     def check_distinct(self, items: Sequence[ChosenItem]) -> None:
-        """TopologyError if two results have one name."""
+        """TopologyError if two results have one name; in ksqlDB's dialect names may differ in case only."""
         seen: set[str] = set()
         for item in items:
-            if item.name.lower() in seen and not _is_star(item):
+            name = self.names.meaning.folded(item.name)
+            if name in seen and not _is_star(item):
                 other = f"{item.name}_2" if item.name.isidentifier() else "another_name"
                 raise TopologyError(
                     f"two results are called {item.name!r}; expected another name for one of them, as in … AS {other}",
                     self.names.text.at(item.span),
                 )
-            seen.add(item.name.lower())
+            seen.add(name)
 
     def _with_key_named(self, scope: Scope, items: Sequence[ChosenItem], span: TextSpan) -> tuple[Scope, tuple[ChosenItem, ...]]:
         """The rows with their key under the names that SELECT gives its columns, and the items over these."""

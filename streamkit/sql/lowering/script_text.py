@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from streamkit.errors import Location, TopologyError
 from streamkit.plan.expression import Expression
@@ -44,12 +44,17 @@ class PartPlaces(dict[int, tuple[int, int]]):
 
 @dataclass(frozen=True)
 class ScriptText:
-    """A text in SQL: the file that it stands in, and the line of Python that gave it, if one did."""
+    """A text in SQL: the file that it stands in, the line of Python that gave it, if one did, and whether it is in ksqlDB's dialect."""
 
     text: str
     file: str = IN_PYTHON
     called_at: Location | None = None
     places: PartPlaces = field(default_factory=PartPlaces, compare=False, repr=False)
+    is_ksql: bool = False
+
+    def in_dialect(self, *, is_ksql: bool) -> ScriptText:
+        """The same text, read in ksqlDB's dialect or in Spark's; names of ksqlDB's may differ in case only."""
+        return self if self.is_ksql == is_ksql else replace(self, is_ksql=is_ksql)
 
     def at(self, span: TextSpan) -> TextLocation:
         """The place of a clause, which knows the places of the parts of its expressions."""
@@ -70,4 +75,4 @@ class ScriptText:
         return TopologyError(message, self.at(span))
 
     def _location(self, span: tuple[int, int], places: Mapping[int, tuple[int, int]]) -> TextLocation:
-        return TextLocation.of_text(self.file, self.text, span, places, self.called_at)
+        return TextLocation.of_text(self.file, self.text, span, places, self.called_at, is_ksql=self.is_ksql)

@@ -38,6 +38,7 @@ def planned(
     """The plan of a query that is run once; TopologyError at the place of what is wrong."""
     if not meaning.names_results:
         meaning = replace(meaning, record_columns=tuple(dict.fromkeys((*meaning.record_columns, *RECORD_COLUMNS))))
+    text = text.in_dialect(is_ksql=meaning.names_results)
     return _PullPlanning(query, relations, text, replace(meaning, shows_bounds=True), time_zone).plan()
 
 
@@ -191,7 +192,7 @@ class _PullPlanning:
         if isinstance(expression, Reference) and len(parts_of(expression.name)) == 1:
             wanted = parts_of(expression.name)[0]
             named = [item for item in items if item.name == wanted] or [
-                item for item in items if item.name.lower() == wanted.lower()
+                item for item in items if names.meaning.folded(item.name) == names.meaning.folded(wanted)
             ]
             if named:
                 return named[0]

@@ -81,7 +81,7 @@ class DeclaredSource:
             format = replace(format, schema=format_schema(format, columns, key))
         if format.times is None:
             properties.time_column(columns)
-        with written_at(self.text.at(self.statement.span)):
+        with written_at(self.text.in_dialect(is_ksql=self.is_ksql).at(self.statement.span)):
             try:
                 if self.adds_topic:
                     self._add_topic(topology, topic, columns, key, format, properties)
@@ -101,7 +101,7 @@ class DeclaredSource:
     def _with_times(self, topology: Topology, topic: str, columns: Schema, key: tuple[str, ...], format: TopicFormat) -> Table:
         """The table with the times of its rows as a column."""
         properties = TopicProperties.of(self.statement.properties, OF_SOURCES, self.text, self.statement.span)
-        with written_at(self.text.at(self.statement.span)):
+        with written_at(self.text.in_dialect(is_ksql=self.is_ksql).at(self.statement.span)):
             options = {"schema": columns, "key": key, **self._time_arguments(properties, format, columns), **format.arguments}
             return timed_table(topology.stream(topic, **options))
 
@@ -175,10 +175,11 @@ class DeclaredSource:
     def _check_names(self, names: list[str]) -> None:
         seen: set[str] = set()
         for name in names:
-            if name.lower() in seen:
-                spans = [column.span for column in self.statement.columns if column.name.text.lower() == name.lower()]
-                raise self.text.error(f"two columns are called {name!r}; expected distinct names", spans[-1])
-            seen.add(name.lower())
+            known = name if self.is_ksql else name.lower()
+            if known in seen:
+                same = [column.span for column in self.statement.columns if known in (column.name.text, column.name.text.lower())]
+                raise self.text.error(f"two columns are called {name!r}; expected distinct names", same[-1])
+            seen.add(known)
 
     def _key(self, properties: TopicProperties) -> tuple[str, ...]:
         role = "primary key" if self.statement.kind == TABLE else "key"
@@ -295,7 +296,7 @@ class DeclaredSource:
         for column, type in zip(declared, types, strict=True):
             if column_type(column.type, self.types, self.text, column.span) != type:
                 raise self.text.error(f"{column.name.text} is {column.type}; expected {type}", column.span)
-        with written_at(self.text.at(self.statement.span)):
+        with written_at(self.text.in_dialect(is_ksql=self.is_ksql).at(self.statement.span)):
             rows = source.rows.with_columns(*(Column(Alias(one, name)) for name, one in self.headers))
         added = tuple((column.name.text, type) for column, type in zip(declared, types, strict=True))
         return QuerySource(rows, (*(source.columns or ()), *added), source.key)

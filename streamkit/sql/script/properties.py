@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamkit.errors import ConfigError, TopologyError
+from streamkit.names import spellings
 from streamkit.plan.duration import duration_ms
 from streamkit.schema import Schema
 from streamkit.sql.lowering.script_text import ScriptText
@@ -56,10 +57,14 @@ class TopicProperties:
         name = self.timestamp
         if name is None or "." in name:
             return name
-        found = next((one for one in columns.names if one == name), None)
-        found = found or next((one for one in columns.names if one.lower() == name.lower()), None)
-        if found is None:
+        spelt = spellings(name, columns.names)
+        if len(spelt) > 1:
+            raise self.error(
+                "TIMESTAMP", f"{name!r} may be any of the columns {', '.join(spelt)}; expected one of these spellings"
+            )
+        if not spelt:
             raise self.error("TIMESTAMP", f"there is no column {name!r}; the columns are {', '.join(columns.names)}")
+        (found,) = spelt
         if columns[found].type not in TYPES_OF_TIMES and "TIMESTAMP_FORMAT" not in self.values:
             raise self.error(
                 "TIMESTAMP",

@@ -374,7 +374,7 @@ class ScriptLowering:
         if list(given.items()) == list(wanted.items()):
             return found.rows
         columns = [Column(Alias(self._cast(name, column, given[column], type, span), column)) for column, type in wanted.items()]
-        with written_at(self.text.at(span)):
+        with self._at(span):
             return found.rows.select(*columns)
 
     def _cast(self, name: str, column: str, given: str | None, wanted: str | None, span: TextSpan) -> Expression:
@@ -455,7 +455,7 @@ class ScriptLowering:
         return own or (None if first is None else (first.format.settings or {}).get("key.window"))
 
     def _at(self, span: TextSpan) -> Any:
-        return written_at(self.text.at(span))
+        return written_at(self.text.in_dialect(is_ksql=self.settings.meaning.names_results).at(span))
 
     def _add_topic(self, statement: CreateAs, found: LoweredQuery, target: ScriptSource, properties: TopicProperties) -> None:
         """The topic with its settings, if the statement has any; a start creates others by itself."""
