@@ -42,8 +42,14 @@ TOGETHER = (  # files whose tests share what takes seconds to make, such as the 
 PLACES = {"place", "shared_place"}
 TAKEN_CASES = {  # how many cases a run takes of tests that have many dear ones: seeds, or histories that only chance tells apart
     "tests/harness/conformance/test_conformance.py::test_all_records_at_once_give_what_the_rules_say": 40,
+    "tests/harness/conformance/test_conformance.py::test_every_record_gives_what_kafka_streams_gives": 20,
+    "tests/harness/crash/test_query_runner.py::test_runners_that_are_killed_at_any_time": 1,
+    "tests/harness/crash/test_query_runner.py::test_the_next_runner_goes_on": 3,
+    "tests/unit/engine/runs/test_other_windows.py::test_windows_of_another_size_come_once": 6,
     "tests/unit/engine/runs/test_rebuilt_twins.py::test_a_rebuilt_application_gives_what_its_twin_gives": 11,
+    "tests/unit/engine/runs/test_waiting_results.py::test_results_come_once": 6,
     "tests/unit/engine/test_all_times.py::test_each_window_has_its_final_result": 15,
+    "tests/unit/serve/test_kafka_rest.py::test_all_doors_that_write_agree": 5,
     "tests/unit/state/test_window_changelog.py::test_a_restore_finds_what_is_left": 4,
     "tests/unit/testing/test_trace_of_log.py::test_a_trace_of_a_log_is_a_run_over_it": 4,
 }

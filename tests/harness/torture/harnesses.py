@@ -74,6 +74,11 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "expressions": "tests/unit/expressions tests/unit/sql/ksql tests/unit/sql/dialect tests/unit/sql/session/test_inserted_values.py",
     "operators": "tests/unit/engine tests/unit/plan/window_kinds tests/unit/testing",
     "conformance": "tests/harness/conformance",
+    "language": "tests/unit/sql/reader tests/unit/sql/printer tests/unit/sql/pull tests/unit/plan/graph",
+    "queries": "tests/harness/crash/test_query_runner.py",
+    "server": (
+        "tests/unit/serve/test_kafka_rest.py tests/unit/serve/test_key_texts.py tests/unit/serve/test_records.py tests/unit/serve/test_stores.py"
+    ),
     "topologies": (
         "tests/unit/dsl/test_long_chains.py tests/unit/topologies/test_examples.py "
         "tests/unit/topologies/test_loading.py tests/unit/topologies/nexmark/test_queries.py"
@@ -114,6 +119,9 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "expressions": "streamkit/expressions",
     "operators": "streamkit/engine/operators",
     "conformance": "streamkit/engine/operators",
+    "language": "streamkit/sql/reader streamkit/sql/printer streamkit/sql/tree streamkit/sql/pull streamkit/plan/graph",
+    "queries": "streamkit/sql/running",
+    "server": "streamkit/serve",
     "topologies": "topologies",
     "connectors": "connectors",
     "values": f"streamkit/formats {LOG}/values {LOG}/rows {LOG}/slab",

@@ -18,6 +18,7 @@ from streamkit.plan.graph.graph import STEP, STORE, TEXT, TITLE, Box, BoxText, G
 from streamkit.plan.graph.layout import BOX_GAP, drawing_of
 from streamkit.plan.graph.program_graph import graph_of_program
 from streamkit.plan.graph.topology_graph import graph_of_topology
+from tests.kit.sampling import examples
 from topologies import flight_data
 from topologies.nexmark import generator
 
@@ -185,6 +186,7 @@ def test_nothing_lies_on_anything_else_in_random_graphs(seed):
     assert list(faults(drawing_of(graph))) == []
 
 
+@examples(100)
 @given(PAIRS)
 def test_no_graph_is_drawn_wrongly(pairs):
     """Whatever flows there are, also several between two boxes, and boxes without any."""

@@ -12,12 +12,14 @@ from streamkit.sql.reader.script import read_script
 from streamkit.sql.tree.query import Query, SelectColumn
 from streamkit.sql.tree.span import Written
 from streamkit.sql.tree.statements import SelectStatement
+from tests.kit.sampling import examples
 from tests.kit.sql_trees import TREES
 
 DIALECTS = ("spark", "ksql")
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@examples(100)
 @given(data=st.data())
 def test_expressions_are_read_as_they_are_written(dialect, data):
     """Any expression that a dialect can say."""
@@ -28,6 +30,7 @@ def test_expressions_are_read_as_they_are_written(dialect, data):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@examples(100)
 @given(data=st.data())
 def test_statements_are_read_as_they_are_written(dialect, data):
     """Any statement, with names that need quotes and texts with anything in them."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.names import DELETED
 from streamkit.sql.pull import folded_topic
 from streamkit.sql.pull.folded_topic import FoldedTopic
+from tests.kit.sampling import examples
 
 SCHEMA = pa.schema([("k", pa.string()), ("j", pa.int32()), ("v", pa.int64())])
 ROW = st.tuples(st.sampled_from(["a", "b", "c", None]), st.sampled_from([1, 2, None]), st.integers(0, 99), st.booleans())
@@ -37,7 +38,7 @@ def as_dict(table):
     return dict(rows)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(parts=st.lists(st.lists(ROW, max_size=8), max_size=12), limit=st.sampled_from([0, 2, 4_096]))
 def test_newest_rows(parts, limit):
     """Whatever the cut, each key has its newest row; deletions, and keys of nothing but null, have none; look-ups agree with the rows."""

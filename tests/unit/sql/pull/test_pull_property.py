@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import streamkit as sk
 from streamkit.sql.tree.query import Order
 from tests.kit.pulled import Pulled
+from tests.kit.sampling import examples
 from tests.kit.sql_queries import join, query, written
 
 CLICKS = "who string, page string, n bigint, d double"
@@ -133,7 +134,7 @@ def queries(draw):
     return query(named, first, *joins, **clauses), f"select {distinct}{chosen} from {text}{words}", is_ordered
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(asked=queries())
 def test_it_gives_what_duckdb_gives(tables, asked):
     """Rows are the same, and in the same order where the query says one."""

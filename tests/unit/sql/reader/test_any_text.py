@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from streamkit.errors import SqlError, StreamKitError
 from streamkit.sql.printer.statements import statement_text
 from streamkit.sql.reader.script import expected_words, read_script
+from tests.kit.sampling import examples
 from tests.kit.sql_trees import TREES, WORDS
 from tests.unit.sql.reader.test_statements import STATEMENTS
 
@@ -49,6 +50,7 @@ def outcome(text, dialect):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@examples(100)
 @given(pieces=st.lists(st.tuples(PIECES, SPACES), max_size=30))
 def test_words_of_the_grammar_in_any_order(dialect, pieces):
     """Words of statements side by side."""
@@ -56,6 +58,7 @@ def test_words_of_the_grammar_in_any_order(dialect, pieces):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@examples(100)
 @given(text=st.text(max_size=40))
 def test_any_characters(dialect, text):
     """Characters of any kind."""
@@ -63,6 +66,7 @@ def test_any_characters(dialect, text):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@examples(100)
 @given(data=st.data())
 def test_spoilt_scripts(dialect, data):
     """Scripts that are cut, and in which pieces are missing, doubled or replaced."""
@@ -75,6 +79,7 @@ def test_spoilt_scripts(dialect, data):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@examples(100)
 @given(data=st.data())
 def test_completion_at_any_place(dialect, data):
     """What may be at a place of any script is always said, and it never fails."""
