@@ -172,8 +172,9 @@ def test_errors_of_streams_have_a_status(refused):
     assert refused("/api/v1/topics/nothing/records", headers=events)[0] == 404
 
 
-def test_so_many_streams_at_most(log):
+def test_so_many_streams_at_most(log, monkeypatch):
     """One more than may be open is refused; one that its reader left makes room."""
+    monkeypatch.setattr(live, "ALIVE_SECONDS", 0.1)  # after which the reader is missed
     with serving(log, limits=ServeLimits(streams=2)) as client, streaming(client, RECORDS) as first:
         begun(first)
         with streaming(client, RECORDS) as second:
