@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from typing import Annotated
 
@@ -13,10 +12,8 @@ from rich.progress import Progress
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json, show_line
 from streamkit.cli.terminal.table import show_table
-from streamkit.log.log import Log
+from streamkit.description.storage import storage_described
 from streamkit.log.opening import open_existing_log
-from streamkit.log.storage.replicated_storage import ReplicatedStorage
-from streamkit.log.storage.replication import Replication
 
 program = typer.Typer(help="Keep copies of the log's files in several folders.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -25,13 +22,12 @@ program = typer.Typer(help="Keep copies of the log's files in several folders.",
 def list_roots(as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show the storage roots, and whether they can be used now."""
     with open_existing_log(log) as opened:
-        replication = opened.catalog.replication()
-        rows = _states(opened)
+        found = storage_described(opened)
     if as_json:
-        _show_json(replication, rows)
+        show_json(found)
         return
-    show_facts((("replication.factor", replication.factor), ("min.insync.replicas", replication.min_insync)))
-    show_table(("storage root", "state"), rows)
+    show_facts((name, found[name]) for name in ("replication.factor", "min.insync.replicas"))
+    show_table(("storage root", "state"), [(root["path"], root["state"]) for root in found["roots"]])
 
 
 @program.command("set")
@@ -73,9 +69,9 @@ def set_roots(
         _check_roots(roots, [root.path for root in opened.catalog.replication().roots], none=none)
         opened.set_storage(roots or [], factor, min_insync, adopt=adopt, force=force)
         replication = opened.catalog.replication()
-        rows = _states(opened)
+        found = storage_described(opened)
     if as_json:
-        _show_json(replication, rows)
+        show_json(found)
         return
     if replication.roots:
         print(f"{_copies(replication.factor)}, of which {replication.min_insync} must be durable; next: streamkit storage repair")
@@ -130,21 +126,3 @@ def repair_copies(
             show_line(line)
     if report.lost or report.lacking:
         raise typer.Exit(1)
-
-
-def _states(log: Log) -> list[tuple[str, str]]:
-    files = log.storage.files
-    unusable = files.unusable() if isinstance(files, ReplicatedStorage) else {}
-    roots = log.catalog.replication().roots
-    return [(log.root, "the log's own"), *((root.path, _state(root.path, unusable.get(root.path))) for root in roots)]
-
-
-def _show_json(replication: Replication, rows: list[tuple[str, str]]) -> None:
-    roots = [{"path": path, "state": state} for path, state in rows]
-    show_json({"replication.factor": replication.factor, "min.insync.replicas": replication.min_insync, "roots": roots})
-
-
-def _state(folder: str, failure: str | None) -> str:
-    if failure is not None:
-        return f"cannot be used: {failure}"
-    return f"{os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize / 1e9:.1f} GB free"

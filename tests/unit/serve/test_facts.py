@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,10 +88,36 @@ def test_dead_letters_are_read_page_by_page_from_the_newest(get, refused, log, p
     assert refused("/api/v1/dead-letters/letters", cursor=first)[0] == 410
 
 
+def test_storage_roots(get, log, described, tmp_path):
+    """Each folder with copies, and how it is with it: its room changes while others write, so only that there is one is the same."""
+    assert get("/api/v1/log/storage") == described("storage", "list")
+    log.set_storage([str(tmp_path / "copies")])
+    found, printed = get("/api/v1/log/storage"), described("storage", "list")
+    assert (
+        [root["path"] for root in found["roots"]]
+        == [root["path"] for root in printed["roots"]]
+        == [log.root, str(tmp_path / "copies")]
+    )
+    assert found["roots"][1]["state"].endswith("GB free")
+
+
+def test_a_file_that_is_missing_is_found(get, log):
+    """As by the program, with what to do."""
+    with log.producer() as producer:  # of so many records that they are in a file
+        producer.send_batch("orders", [{"id": number, "customer": "c", "amount": 0.0} for number in range(100_000)])
+    first, *_ = sorted(Path(log.root).glob("slabs/**/*.slab"))
+    first.unlink()
+    found = get("/api/v1/log/check")
+    assert found == log.fsck().to_json()
+    assert not found["clean"] and first.name in str(found["findings"])
+
+
 def test_the_log(get, api, described):
     """Sizes and lags; and the metrics for Prometheus."""
     assert without_rates(get("/api/v1/log")) == without_rates(described("stats"))
     assert without_rates(get("/api/v1/log", topic="orders")) == without_rates(described("stats", "orders"))
+    assert get("/api/v1/log/check") == described("fsck")
+    assert get("/api/v1/log/check")["clean"]
     found = api.get("/metrics")
     assert found.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     assert 'streamkit_application_up{application="totals"}' in found.text

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from contextlib import closing
 from decimal import Decimal
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -490,6 +491,23 @@ def test_figures_have_units(page):
     assert len(re.findall(r"\t[\d.]+ (?:B|KiB)(?:\n|$)", stores)) == 2
     page.goto("/log")
     expect(page, "document.body.innerText.includes('A file waits to be deleted once')")
+
+
+def test_the_log_is_checked(page, log):
+    """The page says which folders there are, who maintains, and once asked whether the log is whole, else what is wrong."""
+    page.goto("/log")
+    expect(page, "document.body.innerText.includes('Maintenance runs beside totals')")
+    assert log.root in page.inner_text("body")
+    page.get_by_role("button", name="Check the log").click()
+    expect(page, "document.body.innerText.includes('The log is whole')")
+    log.create_topic("hurt", "n int", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("hurt", [{"n": number} for number in range(100_000)])
+    largest = max(Path(log.root).glob("slabs/**/*.slab"), key=lambda file: file.stat().st_size)
+    largest.unlink()
+    page.get_by_role("button", name="Check the log").click()
+    expect(page, "document.body.innerText.includes('The log is not whole')")
+    assert largest.name in page.inner_text("body")
 
 
 def test_what_a_group_would_do_has_an_address(page, log):
