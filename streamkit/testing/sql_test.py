@@ -108,8 +108,9 @@ class _TestedScript:
         self._log.settings = replace(self._log.settings, topic_partitions=1)
         self._patient: set[str] = set()
         self._runs: dict[str, tuple[WantedApplication, SteppedRun]] = {}
-        self._read: dict[str, list[dict[str, Any]]] = {}  # of a stream or table: the records that no assertion has seen yet
-        self._ends: dict[str, dict[int, int]] = {}
+        # Of a stream or table over a topic, which has another id if it is made again: the records that no assertion has seen yet
+        self._read: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        self._ends: dict[tuple[str, int], dict[int, int]] = {}
 
     def close(self) -> None:
         """Forget everything."""
@@ -199,6 +200,10 @@ class _TestedScript:
         wanted: dict[str, pa.Array] = {}
         for column, value in zip(listed, statement.values, strict=True):
             spelt = _TIMES.get(column.text.lower()) or rows.spelt(column, list(own))
+            if spelt in wanted:
+                raise state.error(
+                    f"the column {spelt} is there twice", column.span if column.span.end else statement.span
+                )
             is_time = spelt in (TIMESTAMP, WINDOW_START, WINDOW_END)
             wanted[spelt] = InsertedValues(state).value(
                 value, "timestamp" if is_time else own[spelt], TIMESTAMP if is_time else spelt
@@ -225,15 +230,16 @@ class _TestedScript:
         assert known is not None, "it was found before"
         source = replace(state.reading.topic_rows(known), is_stream=False)
         names = tuple(dict.fromkeys((*source.schema.names, TIMESTAMP)))
-        before, end = self._ends.get(name, {}), self._log.end_offsets(known.topic)
-        self._ends[name] = end
+        reader = known.name, self._log.topic(known.topic).id
+        before, end = self._ends.get(reader, {}), self._log.end_offsets(known.topic)
+        self._ends[reader] = end
         try:
             rows = one_batch(self._log.read(known.topic, [*source.stored(names), TIMESTAMP, DELETED], start=before, end=end))
             decoded = source.columns(rows, names)
         except StreamKitError as error:
             raise state.error(f"a record of {name} cannot be read: {error}", span) from None
         times = decoded.column(TIMESTAMP)
-        waiting = self._read.setdefault(name, [])
+        waiting = self._read.setdefault(reader, [])
         order = sorted(
             range(decoded.num_rows), key=lambda row: times[row].as_py()
         )  # of several partitions by time, each by its offsets
@@ -246,8 +252,21 @@ def _values(columns: Mapping[str, pa.Array]) -> dict[str, Any]:
 
 
 def _is_same(one: pa.Array, other: pa.Array) -> bool:
-    """Whether two values are the same, a NaN and a NaN too."""
-    return bool(one.equals(other)) or (one[0].as_py() != one[0].as_py() and other[0].as_py() != other[0].as_py())
+    """Whether two values are the same, a NaN and a NaN too, and maps with the same entries."""
+    return bool(one.equals(other)) or _comparable(one[0].as_py(), one.type) == _comparable(other[0].as_py(), other.type)
+
+
+def _comparable(value: Any, kind: pa.DataType) -> Any:
+    """A value that equals those that are the same: maps as dictionaries, in whatever they lie, and NaN as a text of its own."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return {key: _comparable(item, kind.item_type) for key, item in value}
+    if pa.types.is_list(kind):
+        return [_comparable(item, kind.value_type) for item in value]
+    if pa.types.is_struct(kind):
+        return {field.name: _comparable(value[field.name], field.type) for field in kind}
+    return "NaN" if pa.types.is_floating(kind) and value != value else value
 
 
 def _shown(values: Mapping[str, Any], is_tombstone: bool) -> str:

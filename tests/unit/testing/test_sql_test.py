@@ -101,6 +101,31 @@ HOLD = {
         INSERT INTO d VALUES (array(1, 2), map('a', 0.5), double('NaN'), 1.5);
         ASSERT VALUES d VALUES (array(1, 2), map('a', 0.5), double('NaN'), 1.5);
     """,
+    "maps in any order": """
+        CREATE STREAM d (m MAP<STRING, INT>, a ARRAY<STRUCT<m MAP<STRING, DOUBLE>>>) WITH (VALUE_FORMAT = 'JSON');
+        INSERT INTO d VALUES (map('a', 1, 'b', 2), array(named_struct('m', map('x', 1.5, 'y', double('NaN')))));
+        ASSERT VALUES d VALUES (map('b', 2, 'a', 1), array(named_struct('m', map('y', double('NaN'), 'x', 1.5))));
+    """,
+    "a topic that is made again": """
+        CREATE STREAM o AS SELECT who, n FROM clicks;
+        INSERT INTO clicks VALUES ('ann', 1), ('ann', 2);
+        ASSERT VALUES o VALUES ('ann', 1);
+        DROP STREAM o DELETE TOPIC;
+        CREATE STREAM o AS SELECT who, n FROM clicks;
+        INSERT INTO clicks VALUES ('bob', 3);
+        ASSERT VALUES o VALUES ('ann', 1);
+        ASSERT VALUES o VALUES ('ann', 2);
+        ASSERT VALUES o VALUES ('bob', 3);
+    """,
+    "a name that is given to another topic": """
+        CREATE STREAM o (n INT) WITH (KAFKA_TOPIC = 'first', VALUE_FORMAT = 'JSON');
+        INSERT INTO o VALUES (1);
+        ASSERT VALUES o VALUES (1);
+        DROP STREAM o;
+        CREATE STREAM o (n INT) WITH (KAFKA_TOPIC = 'second', VALUE_FORMAT = 'JSON');
+        INSERT INTO o VALUES (2);
+        ASSERT VALUES o VALUES (2);
+    """,
 }
 
 
@@ -123,6 +148,7 @@ FAIL = {
     "no deletion": ("ASSERT NULL VALUES o KEY ('ann')", "expected a deletion of who = 'ann'"),
     "no column": ("ASSERT VALUES o (whom) VALUES ('ann')", "o has no column 'whom'; it has who, n; did you mean 'who'?"),
     "no stream": ("ASSERT VALUES oo (who) VALUES ('ann')", "there is no stream or table 'oo'; there are clicks, o"),
+    "a column twice": ("ASSERT VALUES o (who, n, N) VALUES ('ann', 2, 1)", "the column n is there twice"),
     "too many values": ("ASSERT VALUES o (who) VALUES ('ann', 1)", "2 values for 1 columns; expected as many"),
     "another time": ("ASSERT VALUES o (_timestamp) VALUES (5)", "expected _timestamp = 1970-01-01T00:00:00.005000+00:00"),
     "a question": ("SELECT * FROM o", "a test creates, inserts and asserts"),
