@@ -26,17 +26,20 @@ from tests.kit.sampling import covering
 
 SESSION = "spark"
 TOGETHER = (  # files whose tests share what takes seconds to make, such as the trees of all code
+    "tests/unit/engine/evolution/test_migration.py",
     "tests/unit/log/test_permissions.py",
     "tests/unit/log/rescue/test_rebuild.py",
     "tests/unit/site/test_build.py",
     "tests/unit/spark/dataframe/test_store.py",
     "tests/unit/state/test_earlier_epochs.py",
+    "tests/unit/state/test_view_beside_an_application.py",
     "tests/unit/state/test_view_verbs.py",
     "tests/unit/state/test_verification.py",
     "tests/harness/simulation/test_simulation.py",
     "tests/unit/test_layers.py",
     "tests/unit/test_tidy.py",
     "tests/unit/topologies/test_flight_data.py",
+    "tests/unit/topologies/test_loading.py",
     "tests/unit/wheel/test_wheel.py",
 )
 PLACES = {"place", "shared_place"}
