@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
+from streamkit.expressions.core.groups import group
 from streamkit.log.slab.extent import Extent
 from streamkit.state.changelog import read_changes
 from streamkit.state.key_group import tasks_of_key_groups
@@ -101,14 +101,11 @@ def _hottest(names: tuple[str, ...] | list[str], groups: Integers, columns: list
     """The keys with the most changes, most first."""
     if not len(groups):
         return ()
-    rows = pa.table({"group": groups, **{f"k{place}": column for place, column in enumerate(columns)}})
-    counted = rows.group_by(rows.column_names).aggregate([([], "count_all")])
-    top = counted.take(pc.select_k_unstable(counted, min(KEYS_SHOWN, counted.num_rows), sort_keys=[("count_all", "descending")]))
+    found, keys = group([pa.array(groups), *columns], len(groups))
+    counts = np.bincount(found.codes, minlength=found.size)[found.used]
+    top = np.argsort(-counts, kind="stable")[:KEYS_SHOWN]
+    key_groups, *values = (column.take(pa.array(top)).to_pylist() for column in keys)
     return tuple(
-        HotKey(
-            dict(zip(names, (row[f"k{place}"] for place in range(len(columns))), strict=True)),
-            row["group"],
-            row["count_all"] / len(groups),
-        )
-        for row in top.to_pylist()
+        HotKey(dict(zip(names, key, strict=True)), key_group, int(count) / len(groups))
+        for key_group, key, count in zip(key_groups, zip(*values, strict=True), counts[top], strict=True)
     )

@@ -3,7 +3,7 @@ What a user may give as a value of a key column: one rule, for all verbs of a vi
 
 It is stricter than Arrow, which makes a date of a datetime or a decimal, null of NaN, 1.0 of True, and "1" of 1: a look-up by such a value
 would answer for a key that nobody asked for, or that there is none where the column of keys is the wrong one.
-An array is what the list of its values is.
+An array is what the list of its values is. A struct is a mapping with just its fields, since one that is forgotten would be a null.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def key_values(given: Any, column: SchemaColumn, store: str) -> GivenValues:
         raise ConfigError(
             f"found keys with {column.name} as {array.type}; {store} has {column.name} {column.type}: expected that type"
         )
-    if any(is_kind(type) and is_found(array.type) for is_kind, is_found in _ONE_BY_ONE):
+    is_other_nested = pa.types.is_nested(type) and array.type != type
+    if is_other_nested or any(is_kind(type) and is_found(array.type) for is_kind, is_found in _ONE_BY_ONE):
         return _of_list(array.to_pylist(), column, store)
     if pa.types.is_timestamp(type) and array.type.unit == "ns":
         cut = pc.floor_temporal(array, unit="microsecond")
@@ -118,6 +119,11 @@ def _fits(value: Any, type: pa.DataType) -> bool:
     """Whether a value is of a class that the column's values have."""
     if value is None:
         return True
+    if pa.types.is_struct(type):
+        has_fields = isinstance(value, Mapping) and value.keys() == set(type.names)
+        return has_fields and all(_fits(value[field.name], field.type) for field in type)
+    if pa.types.is_list(type):
+        return isinstance(value, list | tuple | np.ndarray) and all(_fits(one, type.value_type) for one in value)
     classes = next((classes for is_kind, classes in _KINDS.items() if is_kind(type)), (object,))
     if not isinstance(value, classes) or isinstance(value, np.timedelta64):
         return False

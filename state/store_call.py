@@ -458,7 +458,7 @@ class StoreCall:
         both = {**dict(zip(key.names, given, strict=False)), **named}
         what = f"the store {self.store.name!r}"
         return [
-            key_values(pa.array([one]) if isinstance(one := both[column.name], pa.Scalar) else [one], column, what)
+            key_values(pa.repeat(one, 1) if isinstance(one := both[column.name], pa.Scalar) else [one], column, what)
             for column in key
         ]
 

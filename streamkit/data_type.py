@@ -227,11 +227,13 @@ def inner_types(type: str) -> tuple[str, ...]:
 
 def key_complaint(name: str, type: str) -> str | None:
     """Why a column of the type cannot be in a key; None if it can."""
-    if not is_nested(type):
+    if not has_map(type):
         return None
-    kind = type.partition("<")[0]
-    advice = "its fields, each in a column of its own, can" if kind == "struct" else "expected columns of other types"
-    return f"the column {name!r} is {type}, and {'an' if kind == 'array' else 'a'} {kind} cannot be in a key; {advice}"
+    verb = "is" if type.startswith("map<") else "holds"
+    return (
+        f"the column {name!r} is {type}, which {verb} a map, and a map cannot be in a key, because maps have no order and no equality; "
+        "expected a column without maps, such as an array of the map's entries, as map_entries gives it"
+    )
 
 
 def has_map(type: str) -> bool:

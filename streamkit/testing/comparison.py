@@ -57,7 +57,9 @@ def _sorted(rows: list[ComparedRow]) -> list[ComparedRow]:
 
 
 def hashable(value: Any) -> Any:
-    """A value of a key such that equal ones are equal in Python: NaN is `math.nan`, a list a tuple."""
+    """A value of a key such that equal ones are equal in Python: NaN is `math.nan`, a list a tuple, and a struct that of its values."""
+    if isinstance(value, dict):
+        return hashable(list(value.values()))
     if isinstance(value, list | tuple):
         return tuple(map(hashable, value))
     return math.nan if isinstance(value, float) and math.isnan(value) else value

@@ -283,7 +283,7 @@ class TopologyTestDriver:
         """
         The newest row of each key of a topic that is not deleted, by its key: a value, or a tuple if there are several columns.
 
-        A key that is NaN is found under `math.nan`.
+        A key that is NaN is found under `math.nan`; an array in a key is a tuple, and a struct the tuple of its values.
         """
         key = self._log.topic(topic).key
         if not key:

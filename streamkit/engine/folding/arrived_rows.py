@@ -22,7 +22,7 @@ from streamkit.engine.rows.rows import (
     without_null_keys,
 )
 from streamkit.engine.stage.context import Context
-from streamkit.expressions.core.groups import one_of_equals
+from streamkit.expressions.core.groups import one_of_equal_keys
 from streamkit.log.values.python_values import python_values
 from streamkit.names import KEY_GROUP, TIMESTAMP, WINDOW
 from streamkit.plan.operators.aggregate import Aggregate
@@ -75,7 +75,7 @@ def _grouped(operator: Aggregate, number: int, batch: pa.RecordBatch, context: C
 
 def _group_columns(operator: Aggregate, key: Sequence[str], batch: pa.RecordBatch) -> pa.RecordBatch:
     """What the groups of rows are, under the names of the result, and where the rows stand."""
-    columns = {name: one_of_equals(batch[own]) for name, own in zip(operator.key, key, strict=True)}
+    columns = {name: one_of_equal_keys(batch[own]) for name, own in zip(operator.key, key, strict=True)}
     record = {name: batch[name] for name in (TIMESTAMP, KEY_GROUP, WINDOW) if name in batch.schema.names}
     return rows_of({**columns, **record, **place_columns(batch)})
 

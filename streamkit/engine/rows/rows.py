@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers, Mask
 from streamkit.chunks import one_batch
 from streamkit.engine.rows.place import no_paths
-from streamkit.expressions.core.groups import one_of_equals
+from streamkit.expressions.core.groups import one_of_equal_keys
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.names import (
     CHANGE,
@@ -163,7 +163,7 @@ def without_null_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.Rec
 
 def with_one_key(batch: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
     """The rows to be grouped, with one value for keys that are equal, so that a group's key does not depend on which row comes first."""
-    return with_columns(batch, {name: one_of_equals(batch[name]) for name in key})
+    return with_columns(batch, {name: one_of_equal_keys(batch[name]) for name in key})
 
 
 def without_nulls(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[pa.RecordBatch, int]:

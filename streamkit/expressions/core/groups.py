@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.arrays import AnyArray, Integers
+from streamkit.data_type import FLOATS, atomic_types, from_arrow, is_nested
 from streamkit.expressions.core.short_texts import short_text_codes
+from streamkit.log.values.keys import decode_keys, encode_keys
 
 CODES_MIN = 1 << 12  # up to so many codes, unused ones cost less than hashing rows
 
@@ -24,9 +26,13 @@ class KeyCodes:
 
     @classmethod
     def of(cls, column: pa.Array) -> KeyCodes:
-        """Encode any flat column; null is a value, NaN one value, -0.0 is 0.0."""
+        """Encode any column without maps; null is a value, NaN one value, -0.0 is 0.0."""
         if pa.types.is_dictionary(column.type):
             return cls._of_dictionary(column)
+        if pa.types.is_nested(column.type):
+            keys = cls._by_hash(encode_keys([column]))
+            (values,) = decode_keys(keys.values, [from_arrow(column.type)])
+            return cls(keys.codes, values)
         if pa.types.is_floating(column.type):
             column = one_zero(column)
         return _by_distance(column) or _by_bytes(column) or cls._by_hash(column)
@@ -85,12 +91,20 @@ def group(columns: Sequence[pa.Array], rows: int) -> tuple[Groups, list[pa.Array
 def _alone(column: pa.Array) -> pa.Array:
     """A column of one row as the values of its groups."""
     value = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    return one_zero(value) if pa.types.is_floating(value.type) else value
+    return one_of_equal_keys(value)
 
 
 def row_by_row(rows: int, times: int) -> Groups:
     """The groups of columns that repeat `rows` rows `times` times: rows at the same position are one group."""
     return Groups.of(np.tile(np.arange(rows), times), rows)
+
+
+def one_of_equal_keys(column: pa.Array) -> pa.Array:
+    """As `one_of_equals`, also of floats inside of arrays and structs."""
+    type_name = from_arrow(column.type)
+    if is_nested(type_name) and not atomic_types(type_name).isdisjoint(FLOATS):
+        return decode_keys(encode_keys([column]), [type_name])[0]
+    return one_of_equals(column)
 
 
 def one_of_equals(column: pa.Array) -> pa.Array:

@@ -220,8 +220,10 @@ class _Search:
 
 def comparable(columns: Sequence[pa.Array]) -> pa.Array:
     """Key columns as one array whose values are equal where the keys are."""
-    if len(columns) == 1 and not pa.types.is_floating(_plain(columns[0]).type):
-        return _plain(columns[0])
+    if len(columns) == 1:
+        alone = _plain(columns[0])
+        if not (pa.types.is_floating(alone.type) or pa.types.is_nested(alone.type)):
+            return alone
     return encode_keys(columns)
 
 

@@ -3,13 +3,16 @@ Keys as bytes: the order-preserving encoding, and the hash that places a key in 
 
 docs/log-format.md states the bytes. A null is its tag byte alone. -0.0 is kept as 0.0 and every NaN as one, here and in
 `partition_bytes`, because equal keys have to meet; Kafka's own serialiser would tell these apart.
+
+A struct is its tag and then its fields, each as a column. An array is its tag, then for each element a byte 1 and the element as a column,
+then a byte 0. So nested values compare as Python's tuples do, an array before each longer one that begins with it.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -19,7 +22,7 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import AnyArray, Bytes, Integers, Mask
 from streamkit.chunks import check_sound
-from streamkit.data_type import from_arrow, is_nested
+from streamkit.data_type import element_of, fields_of, from_arrow, has_map, inner_types, to_arrow
 from streamkit.errors import CorruptionError, SchemaError
 from streamkit.log.values.columns import (
     BYTES_TYPES,
@@ -31,6 +34,7 @@ from streamkit.log.values.columns import (
     fixed_values,
     valid_rows,
 )
+from streamkit.log.values.nested_columns import entries, fields, listed, spread, structured
 from streamkit.log.values.slices import ByteSlices, RowPart, gather, join, overlapping, unless
 
 KAFKA_TYPES = frozenset(("tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"))  # Kafka has a serialiser
@@ -50,8 +54,8 @@ def encode_keys(columns: Sequence[pa.Array]) -> pa.BinaryArray:
     """
     Encode rows of key columns so that byte order is value order, column by column, null first and NaN last.
 
-    Takes at least one column of any flat type, dictionary-encoded or sliced or not; the result has no nulls.
-    Raises SchemaError for a nested column, OverflowError when the keys together exceed 2 GiB.
+    Takes at least one column of any type without maps, dictionary-encoded or sliced or not; the result has no nulls.
+    Raises SchemaError for a column with maps, OverflowError when the keys together exceed 2 GiB.
     """
     return join(key_parts(columns))
 
@@ -71,21 +75,22 @@ def key_parts(columns: Sequence[pa.Array]) -> list[RowPart]:
 def decode_key_slices(keys: ByteSlices, types: Sequence[str]) -> list[pa.Array]:
     """As `decode_keys`, from slices of a buffer."""
     columns, rest = decode_leading(keys, types)
-    _require(rest.lengths == 0, "bytes after the last column")
+    if rest.lengths.any():
+        row = int(np.flatnonzero(rest.lengths)[0])
+        raise CorruptionError(
+            f"found bytes after the last column in the key of row {row}; expected a key as encode_keys writes it"
+        )
     return columns
 
 
 def decode_leading(keys: ByteSlices, types: Sequence[str]) -> tuple[list[pa.Array], ByteSlices]:
     """The columns that keys begin with, one per Spark type, and what follows them."""
-    data = np.concatenate([keys.data, np.zeros(_PADDING, np.uint8)])
-    positions, ends = keys.starts, keys.ends
-    has_bytes = any(type_name in BYTES_TYPES for type_name in types)
-    terminators = np.flatnonzero(overlapping(data, 2) == 0) if has_bytes else _NO_PLACES  # the padding ends with one
-    columns = []
+    reader = _KeyReader.of(keys, types)
+    positions, columns = keys.starts, []
     for type_name in types:
-        column, positions = _decode_column(data, positions, ends, type_name, terminators)
+        column, positions = reader.column(positions, type_name)
         columns.append(column)
-    return columns, ByteSlices(keys.data, positions, ends - positions)
+    return columns, ByteSlices(keys.data, positions, keys.ends - positions)
 
 
 def partition_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
@@ -200,6 +205,10 @@ def _column_parts(column: pa.Array) -> list[RowPart]:
     body: list[RowPart]
     if type_name in BYTES_TYPES:
         body = [_escaped(column), np.zeros(len(column), np.uint16)]
+    elif pa.types.is_struct(column.type):
+        body = [part for child in fields(column) for part in _column_parts(child)]
+    elif pa.types.is_list(column.type):
+        body = [_elements(column), np.zeros(len(column), np.uint8)]
     else:
         body = [_ordered(fixed_values(column, type_name), type_name)]
     valid = valid_rows(column)
@@ -210,9 +219,19 @@ def _column_parts(column: pa.Array) -> list[RowPart]:
 
 def _canonical_key(column: pa.Array) -> tuple[pa.Array, str]:
     """As `canonical`, of a type that keys can have."""
-    if is_nested(from_arrow(column.type)):
-        raise SchemaError(f"a key cannot have values of the type {from_arrow(column.type)}; expected no array, map or struct")
+    if has_map(from_arrow(column.type)):
+        raise SchemaError(f"a key cannot have values of the type {from_arrow(column.type)}; expected a type without maps")
     return canonical(column)
+
+
+def _elements(column: pa.ListArray) -> ByteSlices:
+    """The elements of each array, each behind a byte 1."""
+    counts, elements = entries(column)
+    encoded = ByteSlices.of(join([np.ones(len(elements), np.uint8), *_column_parts(elements)]))
+    borders = np.concatenate([np.zeros(1, np.int64), encoded.ends])  # one element ends where the next begins
+    last = np.cumsum(counts)
+    starts = borders[last - counts]
+    return ByteSlices(encoded.data, starts, borders[last] - starts)
 
 
 def _is_small_dictionary(column: pa.Array) -> bool:
@@ -296,56 +315,109 @@ def _one_zero_one_nan(values: AnyArray) -> AnyArray:
     return unified
 
 
-def _decode_column(
-    data: Bytes, positions: Integers, ends: Integers, type_name: str, terminators: Integers
-) -> tuple[pa.Array, Integers]:
-    _require(positions < ends, f"the end where a {type_name} should begin")
-    tags = data[positions]
-    _require(tags <= (0 if type_name == "void" else 1), f"a tag that is neither null nor value before a {type_name}")
-    valid, positions = tags.view(np.bool_), positions + 1
-    if type_name == "void":
-        return pa.nulls(len(tags)), positions
-    if type_name in BYTES_TYPES:
-        return _decode_bytes(data, positions, ends, type_name, valid, terminators)
-    return _decode_fixed(data, positions, ends, type_name, valid)
+@dataclass(frozen=True, eq=False)
+class _KeyReader:
+    """Reads columns of keys: those that end at `ends` in `data`, of the rows with these numbers."""
+
+    data: Bytes
+    ends: Integers
+    rows: Integers
+    terminators: Integers  # where two zero bytes lie, if there are texts or byte strings to read
+
+    @classmethod
+    def of(cls, keys: ByteSlices, types: Sequence[str]) -> _KeyReader:
+        data = np.concatenate([keys.data, np.zeros(_PADDING, np.uint8)])
+        has_bytes = any(map(_has_bytes, types))
+        terminators = np.flatnonzero(overlapping(data, 2) == 0) if has_bytes else _NO_PLACES  # the padding ends with one
+        return cls(data, keys.ends, np.arange(len(keys)), terminators)
+
+    def column(self, positions: Integers, type_name: str) -> tuple[pa.Array, Integers]:
+        """The column whose values begin at the positions, and where each ends."""
+        self._require(positions < self.ends, f"the end where a {type_name} should begin")
+        tags = self.data[positions]
+        self._require(tags <= (0 if type_name == "void" else 1), f"a tag that is neither null nor value before a {type_name}")
+        valid, positions = tags.view(np.bool_), positions + 1
+        if type_name == "void":
+            return pa.nulls(len(tags)), positions
+        if type_name in BYTES_TYPES:
+            return self._bytes(positions, type_name, valid)
+        if type_name.startswith(("struct<", "array<")):
+            return self._nested(positions, type_name, valid)
+        return self._fixed(positions, type_name, valid)
+
+    def _fixed(self, positions: Integers, type_name: str, valid: Mask) -> tuple[pa.Array, Integers]:
+        dtype = np.dtype(fixed_dtype(type_name))
+        after = positions + dtype.itemsize * valid
+        self._require(after <= self.ends, f"the end inside a {type_name}")
+        ordered = overlapping(self.data, dtype.itemsize)[positions]
+        if type_name == "boolean":
+            self._require((ordered <= 1) | ~valid, "a boolean that is neither 0 nor 1")
+        column = fixed_array(_unordered(ordered, type_name), type_name, valid)
+        return checked(column, type_name) if dtype == DECIMAL else column, after
+
+    def _bytes(self, positions: Integers, type_name: str, valid: Mask) -> tuple[pa.Array, Integers]:
+        # A value ends at the first two zero bytes from its beginning on, since a zero within it is followed by 0xFF. All such places of the
+        # buffer are found at once, and for each row the next one; a row that lacks its own finds one behind its end, and is refused.
+        ends_of_value = np.where(valid, self.terminators[np.searchsorted(self.terminators, positions)], positions)
+        after = ends_of_value + 2 * valid
+        self._require(after <= self.ends, f"no end of a {type_name}")
+        column = gather(ByteSlices(self.data, positions, ends_of_value - positions), valid)
+        escaped = np.frombuffer(column.buffers()[2] or b"", np.uint8)
+        if not escaped.all():
+            self._require(~_has_stray_zero(column), f"0x00 inside a {type_name} not followed by 0xFF")
+            column = pc.replace_substring(column, pattern=b"\x00\xff", replacement=b"\x00")
+        return checked(column, type_name), after
+
+    def _nested(self, positions: Integers, type_name: str, valid: Mask) -> tuple[pa.Array, Integers]:
+        if not valid.all():  # what is inside is read of the rows that have it
+            there = np.flatnonzero(valid)
+            column, ends_there = self._of(there)._nested(positions[there], type_name, valid[there])
+            after = positions.copy()
+            after[there] = ends_there
+            return spread(column, valid), after
+        if (element := element_of(type_name)) is not None:
+            return self._array(positions, type_name, element)
+        columns = []
+        for _, field_type in fields_of(type_name) or ():
+            column, positions = self.column(positions, field_type)
+            columns.append(column)
+        return structured(type_name, len(positions), None, columns), positions
+
+    def _array(self, positions: Integers, type_name: str, element: str) -> tuple[pa.Array, Integers]:
+        """All arrays at once, one element of each after the other; then the elements are sorted by the array that they belong to."""
+        left, after = np.arange(len(positions)), positions.copy()
+        found, owners = [pa.array([], to_arrow(element))], [_NO_PLACES]
+        while len(left):
+            reader = self._of(left)
+            reader._require(after[left] < reader.ends, f"the end inside an {type_name}")
+            marks = self.data[after[left]]
+            reader._require(marks <= 1, f"a byte in an {type_name} that says neither that an element follows nor that none does")
+            after[left] += 1
+            left = left[marks == 1]
+            column, after[left] = self._of(left).column(after[left], element)
+            found.append(column)
+            owners.append(left)
+        of_elements = np.concatenate(owners)
+        elements = pa.concat_arrays(found).take(pa.array(np.argsort(of_elements, kind="stable")))
+        return listed(type_name, np.bincount(of_elements, minlength=len(positions)), None, [elements]), after
+
+    def _of(self, places: Integers) -> _KeyReader:
+        return replace(self, ends=self.ends[places], rows=self.rows[places])
+
+    def _require(self, holds: Mask, found: str) -> None:
+        if not holds.all():
+            row = int(self.rows[np.argmin(holds)])
+            raise CorruptionError(f"found {found} in the key of row {row}; expected a key as encode_keys writes it")
 
 
-def _decode_fixed(data: Bytes, positions: Integers, ends: Integers, type_name: str, valid: Mask) -> tuple[pa.Array, Integers]:
-    dtype = np.dtype(fixed_dtype(type_name))
-    after = positions + dtype.itemsize * valid
-    _require(after <= ends, f"the end inside a {type_name}")
-    ordered = overlapping(data, dtype.itemsize)[positions]
-    if type_name == "boolean":
-        _require((ordered <= 1) | ~valid, "a boolean that is neither 0 nor 1")
-    column = fixed_array(_unordered(ordered, type_name), type_name, valid)
-    return checked(column, type_name) if dtype == DECIMAL else column, after
-
-
-def _decode_bytes(
-    data: Bytes, positions: Integers, ends: Integers, type_name: str, valid: Mask, terminators: Integers
-) -> tuple[pa.Array, Integers]:
-    # A value ends at the first two zero bytes from its beginning on, since a zero within it is followed by 0xFF. All such places of the buffer
-    # are found at once, and for each row the next one; a row that lacks its own finds one behind its end, and is refused.
-    ends_of_value = np.where(valid, terminators[np.searchsorted(terminators, positions)], positions)
-    after = ends_of_value + 2 * valid
-    _require(after <= ends, f"no end of a {type_name}")
-    column = gather(ByteSlices(data, positions, ends_of_value - positions), valid)
-    escaped = np.frombuffer(column.buffers()[2] or b"", np.uint8)
-    if not escaped.all():
-        _require(~_has_stray_zero(column), f"0x00 inside a {type_name} not followed by 0xFF")
-        column = pc.replace_substring(column, pattern=b"\x00\xff", replacement=b"\x00")
-    return checked(column, type_name), after
+def _has_bytes(type_name: str) -> bool:
+    return type_name in BYTES_TYPES or any(map(_has_bytes, inner_types(type_name)))
 
 
 def _has_stray_zero(column: pa.BinaryArray) -> Mask:
     zeros, escapes = (pc.count_substring(column, pattern=pattern).fill_null(0).to_numpy() for pattern in (b"\x00", b"\x00\xff"))
     stray: Mask = zeros != escapes
     return stray
-
-
-def _require(holds: Mask, found: str) -> None:
-    if not holds.all():
-        raise CorruptionError(f"found {found} in the key of row {int(np.argmin(holds))}; expected a key as encode_keys writes it")
 
 
 def _not_all_null(columns: Sequence[pa.Array]) -> Mask | None:

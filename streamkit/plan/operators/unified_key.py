@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from streamkit.data_type import FLOATS
+from streamkit.data_type import FLOATS, atomic_types
 from streamkit.plan.building import Building
 from streamkit.plan.operator import Key, Names, Operator, listed
 from streamkit.plan.operator_traits import OperatorTraits
@@ -39,7 +39,7 @@ class UnifiedKey(Operator):
 
 def with_unified_key(rows: Step, name: str, building: Building) -> Step:
     """The rows that a table called `name` is made of, added with one value for keys that are equal; as they are if no key column is a float."""
-    floats = tuple(column for column in rows.key if rows.schema[column].type in FLOATS)
+    floats = tuple(column for column in rows.key if not atomic_types(rows.schema[column].type).isdisjoint(FLOATS))
     return (
         building.add(replace(rows, operator=UnifiedKey(f"{name}:unified_key", UNSTAGED, (rows.id,), floats))) if floats else rows
     )

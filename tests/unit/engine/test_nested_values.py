@@ -122,16 +122,19 @@ def test_tables_of_nested_values_join_each_other(log):
     assert found["p5"]["tags"] == ["other"] and dict(found["p5"]["props_place"]) == place(5, 0)["props"]
 
 
-def test_nested_values_are_counted_but_no_group(log):
-    """An aggregate may look at a nested column; a group, and a key of a table, may not be one."""
+def test_nested_values_are_counted_and_grouped(log):
+    """An aggregate may look at a nested column; a group may be one, unless it holds a map."""
     app = sk.Topology("atlas")
     app.stream("visits").group_by("place").agg(seen=F.count("seen")).to("counts")
+    app.stream("visits").group_by("seen").agg(visits=F.count("*")).to("visits_by_seen")
     append(log, "visits", [visit(number, 2, number) for number in range(6)])
     execute(log, compile(app, log), Run())
     assert {row["place"]: row["seen"] for row in log.read("counts").to_pylist()} == {"p0": 2, "p1": 2}
+    by_seen = {row["seen"]["by"] if row["seen"] else None: row["visits"] for row in log.read("visits_by_seen").to_pylist()}
+    assert by_seen == {f"v{number}": 1 for number in (1, 2, 4, 5)}  # null is no group
     other = sk.Topology("other")
-    other.stream("visits").group_by("seen").count().to("other")
-    with pytest.raises(TopologyError, match=r"'seen' is struct.* a struct cannot be in a key; its fields") as refused:
+    other.stream("places").group_by("props").count().to("other")
+    with pytest.raises(TopologyError, match=r"'props' is map<.*a map cannot be in a key, because") as refused:
         compile(other, log)
     assert f"at {__file__}:" in str(refused.value)
 

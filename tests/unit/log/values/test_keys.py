@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamkit.data_type import to_arrow
+from streamkit.data_type import array_of, atomic_types, element_of, fields_of, is_nested, struct_of, to_arrow
 from streamkit.errors import CorruptionError, SchemaError
 from streamkit.log.values import keys
 from streamkit.log.values.keys import PlacedEntries, decode_keys, encode_keys, key_groups, murmur2, partition_bytes, partitions
@@ -37,14 +37,34 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "decimal(5,2)": st.decimals(-999, 999, places=2),
     "void": st.none(),
 }
-TYPES = st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3)
+ATOMS = st.sampled_from(sorted(VALUES))
+NESTED = st.recursive(
+    ATOMS,
+    lambda inner: (
+        inner.map(array_of)
+        | st.lists(inner, min_size=1, max_size=3).map(
+            lambda types: struct_of((f"f{place}", type) for place, type in enumerate(types))
+        )
+    ),
+    max_leaves=4,
+).filter(is_nested)
+TYPES = st.lists(st.sampled_from(sorted(VALUES)) | NESTED, min_size=1, max_size=3)
+
+
+def values_of(type_name: str) -> st.SearchStrategy[Any]:
+    """Values of a type, with nulls inside."""
+    if (element := element_of(type_name)) is not None:
+        return st.lists(st.none() | values_of(element), max_size=3)
+    if (fields := fields_of(type_name)) is not None:
+        return st.fixed_dictionaries({name: st.none() | values_of(type) for name, type in fields})
+    return VALUES[type_name]
 
 
 @st.composite
 def tables(draw: st.DrawFn, types: st.SearchStrategy[list[str]] = TYPES) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Types, and rows of values with nulls and repetitions."""
     names = draw(types)
-    pools = [draw(st.lists(st.none() | VALUES[name], min_size=1, max_size=6)) for name in names]
+    pools = [draw(st.lists(st.none() | values_of(name), min_size=1, max_size=6)) for name in names]
     rows = draw(st.lists(st.tuples(*(st.sampled_from(pool) for pool in pools)), max_size=12))
     return names, rows
 
@@ -53,12 +73,21 @@ def arrays(types: list[str], rows: list[tuple[Any, ...]]) -> list[pa.Array]:
     return [pa.array([row[i] for row in rows], to_arrow(name)) for i, name in enumerate(types)]
 
 
+def dictionary(column: pa.Array) -> pa.DictionaryArray:
+    """The column with its values in a dictionary; Arrow finds none for nested values, which are then their own."""
+    if not pa.types.is_nested(column.type):
+        return column.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(pa.array(range(len(column)), pa.int32()), column)
+
+
 def ordered(value: Any) -> Any:
     """A value that Python compares as keys are to compare."""
     if value is None:
         return (0,)
     if isinstance(value, float):
         return (1, math.isnan(value), 0.0 if math.isnan(value) else value)
+    if isinstance(value, list | dict):
+        return (1, tuple(ordered(inner) for inner in (value.values() if isinstance(value, dict) else value)))
     return (1, value.encode() if isinstance(value, str) else value)
 
 
@@ -103,6 +132,12 @@ GOLDEN = [
     ("decimal(10,2)", decimal.Decimal("-0.01"), "01 7fffffffffffffffffffffffffffffff"),
     ("decimal(38,0)", decimal.Decimal(2**70), "01 80000000000000400000000000000000"),
     ("void", None, "00"),
+    ("array<tinyint>", [], "01 00"),
+    ("array<tinyint>", [1, None], "01 01 01 81 01 00 00"),
+    ("array<array<boolean>>", [[], None, [True]], "01 01 01 00 01 00 01 01 01 01 01 00 00"),
+    ("struct<a:tinyint,b:string>", {"a": None, "b": "x"}, "01 00 01 78 0000"),
+    ("struct<a:array<float>>", {"a": [-0.0]}, "01 01 01 01 80000000 00"),
+    ("struct<a:tinyint>", None, "00"),
 ]
 KAFKA_HASHES = {  # org.apache.kafka.common.utils.UtilsTest
     b"21": -973932308,
@@ -162,7 +197,7 @@ def test_layout_does_not_matter(table: tuple[list[str], list[tuple[Any, ...]]], 
     end = data.draw(st.integers(begin, len(rows)))
     laid_out = []
     for name, column in zip(types, plain):
-        encoded = column if name == "void" or not data.draw(st.booleans()) else column.dictionary_encode()
+        encoded = column if name == "void" or not data.draw(st.booleans()) else dictionary(column)
         laid_out.append(encoded.slice(begin, end - begin))
     whole = [column.slice(begin, end - begin) for column in plain]
     fresh = [pa.array(column.to_pylist(), column.type) for column in whole]
@@ -187,13 +222,31 @@ def test_arrow_types_outside_the_schema_are_widened() -> None:
     assert encode_keys([large, coarse, short]).equals(encode_keys([plain, fine, wide]))
 
 
-def test_a_nested_column_is_no_key() -> None:
-    """Arrays, maps and structs have no key encoding, and no hash."""
-    for column in (pa.array([[1]]), pa.array([{"a": 1}]), pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32()))):
+def test_a_column_with_maps_is_no_key() -> None:
+    """Maps, alone and inside of arrays and structs, have no key encoding, and no hash."""
+    maps = pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32()))
+    structs, arrays = pa.StructArray.from_arrays([maps], ["m"]), pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), maps)
+    for column in (maps, structs, arrays):
         with pytest.raises(SchemaError, match=r"a key cannot have values of the type (array|struct|map)<"):
             encode_keys([column])
         with pytest.raises(SchemaError, match="a key cannot have"):
             partition_bytes([column])
+
+
+def test_what_lies_under_a_null_is_not_in_the_key() -> None:
+    """A null struct and a null array are their tag alone, whatever Arrow keeps below them."""
+    mask = pa.array([True, False])
+    structs = pa.StructArray.from_arrays([pa.array([7, 7], pa.int8())], ["a"], mask=mask)
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array([7, 7], pa.int8()), mask=mask)
+    assert encode_keys([structs]).to_pylist() == [b"\0", b"\1\1\x87"]
+    assert encode_keys([lists]).to_pylist() == [b"\0", b"\1\1\1\x87\0"]
+
+
+def test_a_damaged_nested_key_is_named_by_its_row() -> None:
+    """The row of the error is that of the key, also where rows before it have nothing inside."""
+    good = encode_keys([pa.array([None, [], [1]], to_arrow("array<tinyint>"))]).to_pylist()
+    with pytest.raises(CorruptionError, match="the end inside a tinyint in the key of row 3"):
+        decode_keys(pa.array([*good, b"\1\1\1"], pa.binary()), ["array<tinyint>"])
 
 
 def test_a_key_has_columns() -> None:
@@ -224,6 +277,12 @@ def test_rows_of_very_different_lengths_are_copied_whole() -> None:
         (b"\1\xff\0\0", "string", "not a string"),
         (b"\1" + b"\xff" * 16, "decimal(38,0)", "not a decimal"),
         (b"\1", "void", "a tag that is neither null nor value"),
+        (b"\1\1\1\x80", "array<tinyint>", "the end inside an array<tinyint>"),
+        (b"\1\2", "array<tinyint>", "neither that an element follows nor that none does"),
+        (b"\1\1\2", "array<tinyint>", "a tag that is neither null nor value before a tinyint"),
+        (b"\1", "struct<a:tinyint>", "the end where a tinyint should begin"),
+        (b"\1\1\1ab\0", "array<string>", "no end of a string"),
+        (b"\0\0", "array<int>", "bytes after the last column"),
     ],
 )
 def test_bytes_that_are_no_key_are_refused(encoded: bytes, type_name: str, found: str) -> None:
@@ -243,7 +302,7 @@ def test_every_nan_is_one_key() -> None:
 
 
 @examples(200)
-@given(st.lists(st.binary(max_size=12), max_size=4), st.lists(st.sampled_from(sorted(VALUES)), max_size=3))
+@given(st.lists(st.binary(max_size=12), max_size=4), st.lists(st.sampled_from(sorted(VALUES)) | NESTED, max_size=3))
 def test_any_bytes_decode_or_are_refused(encoded: list[bytes], types: list[str]) -> None:
     """Arbitrary bytes either decode to valid arrays that encode to themselves, or raise CorruptionError."""
     try:
@@ -253,7 +312,7 @@ def test_any_bytes_decode_or_are_refused(encoded: list[bytes], types: list[str])
     for column in columns:
         column.validate(full=True)
         assert len(column) == len(encoded)
-    if types and not {"float", "double"} & set(types):
+    if types and not any({"float", "double"} & atomic_types(type_name) for type_name in types):
         assert encode_keys(columns).to_pylist() == encoded
 
 
