@@ -16,7 +16,7 @@ from streamkit.log.log import Log
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.formats import KEY, VALUE, Format
 from streamkit.log.topic.topic import Topic
-from streamkit.names import fresh_token
+from streamkit.names import fresh_token, spellings
 from streamkit.schema import Schema
 from streamkit.sql.execution.registered_functions import UserFunctions
 from streamkit.sql.tree.statements import STREAM, TABLE
@@ -127,8 +127,8 @@ class Definitions:
         """The stream that a topic is, or the table if it is compacted; None if there is none of that name, or it belongs to an application."""
         topic = self.find_topic(name)
         if topic is None:
-            near = next((one for one in self.topics() if one.lower() == name.lower()), None)
-            topic = None if near is None else self.find_topic(near)
+            near = spellings(name, self.topics())
+            topic = self.find_topic(near[0]) if len(near) == 1 else None
         return None if topic is None or topic.internal else source_of_topic(topic)
 
     # Topics, as a topology is compiled with them
@@ -287,10 +287,9 @@ def format_columns(format: Format) -> Schema | None:
 
 
 def _named(found: Mapping[str, Stored], name: str) -> Stored | None:
-    """What has a name, in any case if none is spelt so."""
-    if name in found:
-        return found[name]
-    return next((one for key, one in found.items() if key.lower() == name.lower()), None)
+    """What has a name, in any case if none is spelt so; None also if several differ from it in case only, which nobody may choose from."""
+    near = spellings(name, found)
+    return found[near[0]] if len(near) == 1 else None
 
 
 def _without(found: Mapping[str, Stored], name: str) -> dict[str, Stored]:

@@ -139,3 +139,30 @@ def test_a_log_that_is_opened_again_has_them(tmp_path):
         assert log.topic("b").schema.names == ("ID", "foo", "FOO")
     with sk.open_log(str(tmp_path)) as log:
         assert log.read("b").select(["ID", "foo", "FOO"]).to_pylist() == [{"ID": 1, "foo": 2, "FOO": 30}]
+
+
+def test_a_topic_is_none_of_two_that_differ_in_case_only(log):
+    """A name that may be two topics is none of them; the exact names are, and the one topic that there is in another case."""
+    for name in ("Orders", "ORDERS"):
+        log.create_topic(name, "id int", partitions=1)
+    log.create_topic("Shops", "id int", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("Orders", [{"id": 1}])
+        producer.send_batch("ORDERS", [{"id": 2}])
+    with sk.SqlSession(log) as session:
+        assert session.query("SELECT id FROM Orders").to_pylist() == [{"id": 1}]
+        assert session.query("SELECT id FROM ORDERS").to_pylist() == [{"id": 2}]
+        assert session.query("SELECT id FROM shops").to_pylist() == []
+        with pytest.raises(TopologyError, match="there is no stream, table or topic 'orders'; there are ORDERS, Orders, Shops"):
+            session.query("SELECT id FROM orders")
+
+
+def test_a_full_join_keeps_columns_apart(ksql):
+    """A full join of a query that is run once compares columns that differ in case only, and gives both."""
+    ksql.execute("CREATE STREAM C (ID INT KEY, BAR INT) WITH (KAFKA_TOPIC = 'c', VALUE_FORMAT = 'NATIVE', PARTITIONS = 1)")
+    ksql.execute("CREATE STREAM D (ID INT KEY, `bar` INT) WITH (KAFKA_TOPIC = 'd', VALUE_FORMAT = 'NATIVE', PARTITIONS = 1)")
+    ksql.execute("INSERT INTO C VALUES (1, 5), (2, 6); INSERT INTO D VALUES (1, 5), (2, 7)")
+    found = ksql.query("SELECT BAR, `bar` FROM C FULL JOIN D ON BAR = `bar`")
+    assert sorted(map(str, found.to_pylist())) == sorted(
+        map(str, [{"BAR": 5, "bar": 5}, {"BAR": 6, "bar": None}, {"BAR": None, "bar": 7}])
+    )
