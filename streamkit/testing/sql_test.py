@@ -7,6 +7,7 @@ line `--@expected.message: TEXT` says that a statement of the test has to fail w
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -201,9 +202,7 @@ class _TestedScript:
         for column, value in zip(listed, statement.values, strict=True):
             spelt = _TIMES.get(column.text.lower()) or rows.spelt(column, list(own))
             if spelt in wanted:
-                raise state.error(
-                    f"the column {spelt} is there twice", column.span if column.span.end else statement.span
-                )
+                raise state.error(f"the column {spelt} is there twice", column.span if column.span.end else statement.span)
             is_time = spelt in (TIMESTAMP, WINDOW_START, WINDOW_END)
             wanted[spelt] = InsertedValues(state).value(
                 value, "timestamp" if is_time else own[spelt], TIMESTAMP if is_time else spelt
@@ -266,7 +265,7 @@ def _comparable(value: Any, kind: pa.DataType) -> Any:
         return [_comparable(item, kind.value_type) for item in value]
     if pa.types.is_struct(kind):
         return {field.name: _comparable(value[field.name], field.type) for field in kind}
-    return "NaN" if pa.types.is_floating(kind) and value != value else value
+    return "NaN" if pa.types.is_floating(kind) and math.isnan(value) else value
 
 
 def _shown(values: Mapping[str, Any], is_tombstone: bool) -> str:

@@ -169,13 +169,13 @@ def further_catalogs(items: Iterable[pytest.Item], takes_all: Callable[[Path], b
     ]
 
 
-def further_combinations(items: Iterable[pytest.Item], takes_all: Callable[[Path], bool]) -> list[pytest.Item]:
+def further_combinations(items: Iterable[pytest.Item], takes_all: Callable[[Path], bool]) -> list[pytest.Function]:
     """
     The tests of a function whose lists of cases are multiplied, but for few that have each case of each list, save in files of which all are taken.
 
     What has a place is taken on each of them.
     """
-    further: list[pytest.Item] = []
+    further: list[pytest.Function] = []
     for tests in functions_of(items):
         if len(lists_of(tests[0])) > 1 and not places_of(tests[0]) and not takes_all(tests[0].path):
             kept = {*covering(tests, cases_of)}
