@@ -23,6 +23,7 @@ OF_TOPICS = (
 )  # fmt: skip
 OF_SOURCES = (*OF_TOPICS, "TIMESTAMP", "TIMESTAMP_FORMAT", "WINDOW_TYPE", "WINDOW_SIZE")
 OF_RESULTS = (*OF_TOPICS, "TIMESTAMP", "TIMESTAMP_FORMAT")
+SCHEMA_IDS = ("KEY_SCHEMA_ID", "VALUE_SCHEMA_ID")  # which ksqlDB has, and StreamKit has not
 QUOTES = ("`", '"')  # around names
 NATIVE = "NATIVE"  # columns, as StreamKit keeps them
 FORMATS = {  # as a statement names them, and as `formats` does
@@ -79,6 +80,12 @@ class TopicProperties:
         values: dict[str, Any] = {}
         for one in given:
             name = one.name.upper()
+            if name in SCHEMA_IDS:
+                raise text.error(
+                    f"{name} asks for a schema of a registry by its number, which is not read here; expected the columns in parentheses, or "
+                    "VALUE_SCHEMA with the schema itself",
+                    one.span,
+                )
             if name not in names:
                 close = difflib.get_close_matches(name, names, 1)
                 hint = f"; did you mean {close[0]}?" if close else ""
