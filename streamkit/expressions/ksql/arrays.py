@@ -118,12 +118,22 @@ def _array_sorted(_: TypedExpression, arrays: pa.Array, direction: pa.Array) -> 
     return Elements(kept.values, kept.lengths, valid).as_arrays()
 
 
-@kernel("array_join", "array<T> -> string", "array<T>, string -> string", strict=False)
+def _has_nested_elements(expression: TypedExpression) -> bool:
+    return is_nested(element_of(expression.arguments[0].type) or "")
+
+
+@kernel("array_join", "array<T> -> string", "array<T>, string -> string", strict=False, fails=_has_nested_elements)
 @on_columns
 def _array_join(expression: TypedExpression, arrays: pa.Array, *between: pa.Array) -> pa.Array:
     """The elements as texts in one, with commas or other texts between them; null is the word null."""
     elements = Elements.of(arrays)
-    texts = convert(elements.values, element_of(expression.arguments[0].type) or "", "string").cast(pa.string())
+    inner = element_of(expression.arguments[0].type) or ""
+    if is_nested(inner):  # ksqlDB finds it in the row
+        check_rows(
+            elements.any(validity(elements.values)),
+            f"an element is {ksql_type(inner)}, and ARRAY_JOIN puts together values without others",
+        )
+    texts = convert(elements.values, inner, "string").cast(pa.string())
     lists = Elements(texts.fill_null("null"), elements.lengths, elements.valid).as_arrays()
     return pc.binary_join(lists, pc.coalesce(between[0], pa.scalar("")) if between else ",")
 

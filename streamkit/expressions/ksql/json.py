@@ -12,17 +12,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import decimal_of, element_of, entry_of, fields_of
+from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, from_arrow, is_nested
 from streamkit.expressions.casts.writing import write_decimals
 from streamkit.expressions.core.elements import Elements, on_columns, validity
-from streamkit.expressions.core.operation import Datum, always, never_null
+from streamkit.expressions.core.operation import Datum, Invocation, always, counted, function, never_null, operation
+from streamkit.expressions.core.spark_text import spark_text, unseen
 from streamkit.expressions.json.documents import write_double
 from streamkit.expressions.ksql.casts import convert
+from streamkit.expressions.ksql.comparisons import without_maps
 from streamkit.expressions.ksql.function import kernel
 from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.formats.json_documents import with_whole_characters
 from streamkit.plan.expression import TypedExpression
 
+IDENTITY = "ksql_identity"
 _NOTHING = object()  # the document of a text without one
 _PART = re.compile(r"\.([^.\[\]]+)|\[\s*'([^']*)'\s*\]|\[\s*\"([^\"]*)\"\s*\]|\[\s*([^\]]+?)\s*\]")
 _TEXTS = pa.list_(pa.string())
@@ -238,3 +241,20 @@ def _enclosed(elements: Elements, texts: pa.StringArray, opening: str, closing: 
     lists = Elements(texts, elements.lengths, np.ones(len(elements.lengths), bool)).as_arrays()
     whole = pc.binary_join_element_wise(opening, pc.binary_join(lists, ","), closing, "")
     return pc.if_else(pa.array(elements.valid), whole, "null")
+
+
+@function(IDENTITY)
+def _identity(call: Invocation) -> TypedExpression:
+    """A value by which equal ones are found: of a nested one a text, in which the entries of maps are in the order of their keys."""
+    (value,) = counted(call, 1)
+    return TypedExpression("ksql_identity_text", "string", (value,)) if is_nested(value.type) else value
+
+
+@operation("ksql_identity_text")
+@on_columns
+def _identity_text(_: TypedExpression, values: pa.Array) -> pa.Array:
+    plain = without_maps(values)
+    return pc.if_else(values.is_valid(), _json_of(plain, from_arrow(plain.type)), pa.scalar(None, pa.string()))
+
+
+spark_text(IDENTITY)(unseen)

@@ -18,6 +18,7 @@ from streamkit.expressions.sql.special_calls import SPECIAL
 from streamkit.expressions.sql.word import Word
 from streamkit.plan.dotted_name import part
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, Reference
+from streamkit.plan.expression_text import expression_text
 from streamkit.plan.text_span import TextSpan
 
 Part = TypeVar("Part")
@@ -398,7 +399,14 @@ class ExpressionReader(LiteralReader):
 
     def _case(self) -> Expression:
         start = self.move().start
+        opening = self.word
         subject = None if self.is_at("WHEN") else self.expression()
+        if subject is not None and self.dialect.has_arrows:
+            value = expression_text(subject)
+            raise self._refused(
+                f"CASE {value} WHEN … compares one value, which ksqlDB does not have; expected conditions, as in CASE WHEN {value} = 1 THEN …",
+                opening,
+            )
         arguments: list[Expression] = []
         while self.is_at("WHEN"):
             begin = self.move().start

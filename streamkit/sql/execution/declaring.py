@@ -94,6 +94,7 @@ class _SourceDeclaration:
             raise state.error(f"the topic {name} belongs to an application, which alone declares it", statement.span)
         if topic is None:
             return self._of_new_topic(name, properties)
+        properties.check_partitions(name, topic.partitions)
         if topic.format is None and WINDOW_TYPE not in properties.values and not self._has_headers:
             return self._of_columns(topic, properties), None
         return self._of_declared(topic, properties), None

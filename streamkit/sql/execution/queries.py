@@ -35,7 +35,8 @@ from streamkit.sql.lowering.scope import QuerySource
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.reader.script import read_script
 from streamkit.sql.script.advice import ways_of_session
-from streamkit.sql.script.properties import NATIVE
+from streamkit.sql.script.declared_source import SOURCE_NAME
+from streamkit.sql.script.properties import NATIVE, OF_RESULTS, TopicProperties
 from streamkit.sql.script.script import ScriptLowering, ScriptSource
 from streamkit.sql.script.settings import OFFSET_RESET
 from streamkit.sql.script.topic_format import TopicFormat
@@ -158,6 +159,8 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
     is_built = _wants_backfill(state, statement)
     if known is not None and before is not None and is_built:
         return _build_beside(state, statement, known, before)
+    if state.settings.script.meaning.names_results and not SOURCE_NAME.fullmatch(name):
+        raise state.error(f"{name!r} is no name of a {statement.kind}; expected letters, digits, _ and -", span)
     if not is_name(name):
         raise state.error(f"{name!r} cannot be the name of a stream or table; expected letters, digits, '.', '_' and '-'", span)
     kind = "CSAS" if statement.kind == STREAM else "CTAS"
@@ -173,6 +176,9 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
         program = _compiled(state, made.topology, statement, is_strict=True)
         source = _source_of(state, statement, query, made, _output_of(made.topology, program))
         found = _changes(state, program, before, span)
+    if (there := state.definitions.find_topic(source.topic)) is not None:
+        said = TopicProperties.of(statement.properties, (*OF_RESULTS, APPLICATION, BACKFILL), state.text, span)
+        said.check_partitions(there.name, there.partitions)
     former = _former_records(state, source) if known is None else ""
     _create_topics(state, program)
     made_of = state.definitions.with_source(source)

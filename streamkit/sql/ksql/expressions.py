@@ -19,6 +19,7 @@ from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.ksql import families  # noqa: F401 - enters the functions
 from streamkit.expressions.ksql.failures import NULL_INSIDE
 from streamkit.expressions.ksql.function import KSQL_FUNCTIONS, nearest
+from streamkit.expressions.ksql.json import IDENTITY
 from streamkit.expressions.ksql.operators import OPERATORS
 from streamkit.expressions.ksql.refused import REFUSED, called
 from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
@@ -110,7 +111,10 @@ class _Translation:
 
     def _call(self, expression: Expression, name: str, arguments: tuple[Expression, ...]) -> Expression:
         if aggregate := KSQL_AGGREGATES.get(name):
-            return Call(aggregate.called, (*map(self._argument, arguments), *self.meaning.hidden_arguments(name, arguments)))
+            given = tuple(map(self._argument, arguments))
+            if name == "count_distinct":
+                given = tuple(Call(IDENTITY, (one,)) for one in given)
+            return Call(aggregate.called, (*given, *self.meaning.hidden_arguments(name, arguments)))
         if name in TABLE_FUNCTIONS:
             return self._exploded(name, arguments)
         if name not in OPERATORS and name not in KSQL_FUNCTIONS and name not in _STRUCTS and name not in REFUSED:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from streamkit.dsl.stream import Stream
 from streamkit.errors import EvaluationError, Location, TopologyError
 from streamkit.expressions.aggregates import AGGREGATES
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP
 from streamkit.plan.dotted_name import parts_of
-from streamkit.plan.expression import Cast, Expression, Literal, Reference, TypedExpression
-from streamkit.plan.expression_text import expression_text, typed_text
+from streamkit.plan.expression import Call, Cast, Expression, Literal, Reference, TypedExpression
+from streamkit.plan.expression_text import OF_KSQL, expression_text, typed_text
 from streamkit.sql.lowering.exploding import ChosenItem
 from streamkit.sql.lowering.expression_parts import calls, is_aggregate, is_exploding, references
 from streamkit.sql.lowering.grouping import Aggregation, GroupedItems
@@ -26,7 +27,7 @@ from streamkit.sql.pull.plan import PlannedGroups, PlannedOrder, PullPlan, Typed
 from streamkit.sql.pull.relation import PullRelations, rows_of_query
 from streamkit.sql.pull.sides import JoinedSides, joined_sides
 from streamkit.sql.pull.source import RECORD_COLUMNS
-from streamkit.sql.tree.query import Order, Query, Star
+from streamkit.sql.tree.query import Order, Query, SourceName, Star
 from streamkit.sql.tree.span import TextSpan, Written
 
 ORDER_COLUMN = "order\N{GREEK SMALL LETTER LAMDA}"  # begins names of columns that no query can write
@@ -62,6 +63,11 @@ def moment_of(query: Query, text: ScriptText, time_zone: str = "UTC") -> int | N
     return value if plain.type in ("int", "bigint") else value // 1000
 
 
+_OF_KEYS = tuple(
+    f"{OF_KSQL}{one}" for one in ("eq", "ne", "lt", "le", "gt", "ge", "in", "between")
+)  # the comparisons by which a query looks for keys
+
+
 @dataclass(frozen=True)
 class _PullPlanning:
     query: Query
@@ -75,7 +81,9 @@ class _PullPlanning:
         found = joined_sides(self.query, self._plan_of, self.relations, self.text, self.meaning, self.time_zone)
         names = QueryNames(found.scope, self.text, self.meaning)
         if self.query.where is not None:
-            found = found.narrowed(self._row_condition(names, self.query.where), self.text.at(self.query.where.span))
+            condition = self._row_condition(names, self.query.where)
+            self._check_keys(condition, self.query.where)
+            found = found.narrowed(condition, self.text.at(self.query.where.span))
         items = self._items(names, found)
         order, orders = self._order(names, items)
         every = (*items, *order)
@@ -142,6 +150,20 @@ class _PullPlanning:
             if inner := calls(condition, found):
                 raise self._error(f"WHERE has {what}, {expression_text(inner[0])}, and looks at one row at a time", where.span)
         return condition
+
+    def _check_keys(self, condition: Expression, where: Written) -> None:
+        """TopologyError for a key of a table that is compared with NULL in the ksql dialect: ksqlDB refuses what no row can have."""
+        source = self.query.source
+        if not self.meaning.names_results or not isinstance(source, SourceName) or self.query.joins:
+            return
+        relation = self.relations.relation(source.name.text)
+        if relation is None or isinstance(relation.rows, Stream):
+            return
+        for call in calls(condition, lambda one: isinstance(one, Call) and one.function in _OF_KEYS):
+            named = [_name_of(one) for one in call.arguments if isinstance(one, Reference)]
+            of_key = next((one for one in named if one in relation.source.key), None)
+            if of_key is not None and any(isinstance(one, Literal) and one.value is None for one in call.arguments):
+                raise self._error(f"{of_key} is the key of {source.name.text}, and no key is NULL; expected a value", where.span)
 
     def _items(self, names: QueryNames, found: JoinedSides) -> tuple[ChosenItem, ...]:
         """The columns of the result; `*` of a join has a column that both sides are joined by once."""

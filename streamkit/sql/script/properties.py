@@ -24,6 +24,10 @@ OF_TOPICS = (
 OF_SOURCES = (*OF_TOPICS, "TIMESTAMP", "TIMESTAMP_FORMAT", "WINDOW_TYPE", "WINDOW_SIZE")
 OF_RESULTS = (*OF_TOPICS, "TIMESTAMP", "TIMESTAMP_FORMAT")
 SCHEMA_IDS = ("KEY_SCHEMA_ID", "VALUE_SCHEMA_ID")  # which ksqlDB has, and StreamKit has not
+OF_SESSIONS = {  # properties of queries, and what a file has in their place
+    "APPLICATION": "a file is one application, which SET 'streamkit.application' = '…' names",
+    "BACKFILL": "a file under a new name reads all records again: SET 'streamkit.application' = '…'",
+}
 QUOTES = ("`", '"')  # around names
 NATIVE = "NATIVE"  # columns, as StreamKit keeps them
 FORMATS = {  # as a statement names them, and as `formats` does
@@ -87,6 +91,8 @@ class TopicProperties:
                     one.span,
                 )
             if name not in names:
+                if name in OF_SESSIONS and names == OF_RESULTS:  # a session has taken them before
+                    raise text.error(f"{name} belongs to a session, which keeps each query; {OF_SESSIONS[name]}", one.span)
                 close = difflib.get_close_matches(name, names, 1)
                 hint = f"; did you mean {close[0]}?" if close else ""
                 raise text.error(f"there is no property {name}; there are {', '.join(names)}{hint}", one.span)
@@ -137,6 +143,15 @@ class TopicProperties:
     def partitions(self) -> int | None:
         """The partitions of a topic that is created."""
         return self.number("PARTITIONS")
+
+    def check_partitions(self, topic: str, has: int) -> None:
+        """TopologyError if WITH says another number of partitions than a topic has."""
+        wanted = self.partitions
+        if wanted is not None and wanted != has:
+            raise self.error(
+                "PARTITIONS",
+                f"the topic {topic} is there already, and its number of partitions is {has}; found PARTITIONS = {wanted}, expected {has}, or none",
+            )
 
     @property
     def config(self) -> dict[str, str]:

@@ -28,7 +28,7 @@ from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import DeclaredSource, column_reference, column_type, format_schema
 from streamkit.sql.script.properties import OF_RESULTS, OF_SOURCES, TopicProperties
 from streamkit.sql.script.settings import ScriptSettings
-from streamkit.sql.script.topic_format import KsqlFormat, TopicFormat, topic_format, window_text
+from streamkit.sql.script.topic_format import KAFKA, KsqlFormat, TopicFormat, topic_format, window_text
 from streamkit.sql.tree.query import FromItem, Query, SourceName
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
 from streamkit.sql.tree.statements import (
@@ -277,7 +277,19 @@ class ScriptLowering:
             if found is None:
                 raise self._unknown(name, span)
             sources[name] = self._read(name, found, span)
+            if query.meaning.names_results:
+                self._check_kafka(asked, name, found, span)
         return lowered(asked, sources, self.text, query.meaning)
+
+    def _check_kafka(self, query: Query, name: str, source: ScriptSource, span: TextSpan) -> None:
+        """TopologyError for a clause of ksqlDB that does not go with values in the format KAFKA."""
+        clauses = [*(["JOIN"] if query.joins else []), *(["GROUP BY"] if query.group_by is not None else [])]
+        if clauses and source.format.words.get("VALUE_FORMAT") == KAFKA:
+            raise self.text.error(
+                f"{name} has VALUE_FORMAT = 'KAFKA', and ksqlDB does not yet support {clauses[0]} of such a source; expected another format, as "
+                f"of CREATE STREAM … WITH (VALUE_FORMAT = 'JSON') AS SELECT * FROM {name}",
+                span,
+            )
 
     def _read(self, name: str, source: ScriptSource, span: TextSpan) -> QuerySource:
         if source.is_under_way:

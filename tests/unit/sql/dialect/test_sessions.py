@@ -165,3 +165,11 @@ def test_a_record_without_a_time_ends_a_query_that_is_told_so() -> None:
         sk.run(sql.topology("CSAS_LENIENT_1"), log=log, engine="local", trigger="available_now").wait()
         with pytest.raises(StreamKitError, match="its event time, column 'AT'"):
             sk.run(sql.topology("CSAS_STRICT_2"), log=log, engine="local", trigger="available_now").wait()
+
+
+@pytest.mark.parametrize("condition", ["K = NULL", "K > NULL", "K IN ('a', NULL)", "N > 0 AND NULL = K"])
+def test_no_key_is_compared_with_null(session: sk.SqlSession, condition: str) -> None:
+    """A query that is run once says that no key of a table is NULL; another column may be compared with it, and no row is found."""
+    with pytest.raises(StreamKitError, match="K is the key of C, and no key is NULL"):
+        session.query(f"SELECT * FROM C WHERE {condition}")
+    assert session.query("SELECT * FROM C WHERE N = NULL").num_rows == 0

@@ -6,7 +6,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.errors import ConfigError, TopologyError
+from streamkit.errors import ConfigError, StreamKitError, TopologyError
 from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.opening import open_log
 from streamkit.sql.script.topology import load_sql, topology_of
@@ -295,3 +295,12 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path):
     """An editor may begin a file with one."""
     (tmp_path / "shop.sql").write_text(f"{CLICKS} CREATE STREAM s AS SELECT * FROM clicks;", encoding="utf-8-sig")
     assert load_sql(tmp_path / "shop.sql") == script(f"{CLICKS} CREATE STREAM s AS SELECT * FROM clicks;")
+
+
+@pytest.mark.parametrize("said", ["APPLICATION = 'shop'", "BACKFILL = true"])
+def test_what_belongs_to_a_session_says_so(said: str) -> None:
+    """A property of the queries that a session keeps is refused in a file, with what a file has in its place."""
+    text = f"CREATE STREAM clicks (who STRING, n INT); CREATE STREAM large WITH ({said}) AS SELECT who FROM clicks WHERE n > 1;"
+
+    with pytest.raises(StreamKitError, match=f"{said.split(maxsplit=1)[0]} belongs to a session.*streamkit.application"):
+        topology_of(text, "shop")
