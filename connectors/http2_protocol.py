@@ -43,8 +43,8 @@ class Http2Protocol(asyncio.Protocol):
         )
         self.is_writable = True
         self.moved = asyncio.Event()  # more may be written, or never again
-        self._requests: dict[int, _Http2Request] = {}  # also those that the client has given up, until their work has ended
-        self._dropped: dict[int, int] = {}  # bytes of bodies that came behind their answers
+        self._requests: dict[int, _Http2Request] = {}  # a request that the client has cancelled too, until its work has ended
+        self._dropped: dict[int, int] = {}  # bytes of bodies that arrived after the answer
         self._is_ending = False
         self._silence: asyncio.TimerHandle | None = None
 
@@ -105,7 +105,7 @@ class Http2Protocol(asyncio.Protocol):
         self.flush()
 
     def leave(self, request: _Http2Request, *, drops_body: bool) -> None:
-        """Its work has ended; of its body some may still come."""
+        """Its work has ended; more of its body may still arrive."""
         del self._requests[request.id]
         if drops_body:
             self._dropped[request.id] = 0

@@ -78,7 +78,7 @@ class Sink(Connector):
         )
 
     def full(self, place: str, rows: pa.Table | None, error: Exception) -> StorageFullError:
-        """The error for a foreign system without room; the task waits until there is some. `rows` are those that were to be written, if any."""
+        """The error for a foreign system without room; the task waits for room. `rows` are the rows that could not be written, if any."""
         what = "" if rows is None or not rows.num_rows else f" for rows of {_first(rows)} and behind it"
         return StorageFullError(
             f"connector {self.name}: {place} has no room{what}: {self.redacted(' '.join(str(error).split()))}. "

@@ -43,7 +43,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 FAULTS_SHOWN = 20  # of a script in the text of its error
-IN_PYTHON = "<sql>"  # the file of a text in SQL that stands in no file
+IN_PYTHON = "<sql>"  # the file name of a text in SQL that is in no file
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Location:
 
     @property
     def shown(self) -> str:
-        """The place as the end of a message shows it; of a text with what stands there."""
+        """The place as the end of a message shows it; for a text with the words at the place."""
         return str(self)
 
     @property
@@ -69,7 +69,7 @@ class Location:
         return False
 
     def of(self, part: object) -> Location:
-        """Where a part of what is written here stands; here, if no more is known."""
+        """The place of a part of this text; the whole text, if no more is known."""
         return self
 
 

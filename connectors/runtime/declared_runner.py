@@ -1,4 +1,4 @@
-"""Runs the connectors that statements have declared, as their declarations come, change and go."""
+"""Runs the connectors that statements have declared, and follows each new, changed or dropped declaration."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from streamkit.connectors.runtime.declared_connectors import DeclaredConnector, 
 from streamkit.connectors.runtime.worker import Worker
 from streamkit.connectors.runtime.worker_process import WorkerProcess
 from streamkit.errors import SetupError, StreamKitError
+from streamkit.log.catalog.follower import follow_catalog
 from streamkit.log.log import Log
 
-WAIT_SECONDS = 0.5  # the longest wait for a commit
 PAUSE_SECONDS = 0.05  # between two looks, however many commits there are
 
 _LOGGER = logger_of(__name__)
@@ -34,7 +34,7 @@ class RunningConnector:
         self._told = ""
 
     def look(self) -> None:
-        """Start its worker, unless it runs or it is too early for that; what is wrong is logged once."""
+        """Start its worker, unless it runs, or the wait after an error has not passed; an error is logged once."""
         if self._worker is not None or self._retry_s > time.monotonic():
             self._check()
             return
@@ -44,17 +44,17 @@ class RunningConnector:
             self._note(error)
 
     def stop(self) -> None:
-        """End its tasks after what they are doing."""
+        """End its tasks; each finishes its present work first."""
         worker, self._worker = self._worker, None
         if worker is None:
             return
         try:
             worker.stop()
-        except Exception as error:  # noqa: BLE001  (what ended it before is no matter any more)
+        except Exception as error:  # noqa: BLE001  (the connector is over, so an earlier error does not matter)
             _LOGGER.warning("connector %s has not ended well: %s", self.declared.name, error)
 
     def _started(self) -> Worker | WorkerProcess:
-        made = self.declared.made()  # what is wrong with it is told by this process
+        made = self.declared.made()  # this process reports a wrong setting
         if self._log.opens_elsewhere:
             try:
                 return WorkerProcess({self.declared.name: dict(self.declared.settings)}, self._log).start()
@@ -121,18 +121,10 @@ class DeclaredRunner:
             one.stop()
 
     def _live(self) -> None:
-        told = ""
-        while not self._is_closed.is_set():
-            watch = self._log.catalog.watch()  # before the look
-            try:
-                self._look()
-                told = ""
-            except (StreamKitError, OSError) as error:
-                if str(error) != told:
-                    told = str(error)
-                    _LOGGER.warning("the connectors of the log cannot be seen now, which is tried again: %s", error)
-            self._is_closed.wait(PAUSE_SECONDS)
-            watch.wait(WAIT_SECONDS)
+        def tell(error: Exception) -> None:
+            _LOGGER.warning("the connectors of the log cannot be read now; the next attempt follows: %s", error)
+
+        follow_catalog(self._log.catalog, self._is_closed, self._look, tell, PAUSE_SECONDS)
 
     def _look(self) -> None:
         """Follow the declarations if a statement has changed something, and look at each worker."""

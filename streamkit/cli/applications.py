@@ -135,8 +135,8 @@ def show_programs(
     """
     Show which starts changed the program, and what one changed.
 
-    The last 20 starts are known whose program did something else than the one before. With a generation its changes are shown, in the words
-    of `streamkit plan`. Signs: = stayed, + new, - gone, ~ changed.
+    The log keeps the last 20 starts that changed the program. With a generation its changes are shown, in the words of
+    `streamkit plan`. Signs: = stayed, + new, - gone, ~ changed.
     """
     from streamkit.description.programs import program_start, program_starts  # no other command pays for it
 

@@ -44,7 +44,7 @@ OptionalConnectorsFile = Annotated[
     Path | None,
     typer.Argument(
         metavar="[FILE]",
-        help="The connectors, as JSON or properties; else those that CREATE CONNECTOR has declared.",
+        help="The connectors, as JSON or properties; without it the connectors of CREATE CONNECTOR.",
         show_default=False,
     ),
 ]
@@ -74,8 +74,8 @@ def run_connectors(
     """
     Run the connectors of a file, or of statements in SQL, until interrupted.
 
-    Other workers with the same file share their tasks. FILE is {"name": …, "config": {…}}, a list of such, or properties. Without FILE the
-    connectors are those that CREATE CONNECTOR has declared in the log, as statements add and drop them.
+    Other workers with the same file share their tasks. FILE is {"name": …, "config": {…}}, a list of such, or properties. Without FILE it
+    runs the connectors that CREATE CONNECTOR has declared in the log, and follows statements that add and drop them.
     """
     if file is None:
         _run_declared(log, rest, once, as_json)
@@ -84,7 +84,7 @@ def run_connectors(
 
 
 def _run_declared(location: str | None, rest: str | None, once: bool, as_json: bool) -> None:
-    """Run the connectors of statements; with `once` those that are there now."""
+    """Run the connectors of statements; with `once` only the present ones."""
     log = open_existing_log(location)
     if once:
         connectors = [one.made() for one in read_declared(log).values()]
@@ -96,7 +96,7 @@ def _run_declared(location: str | None, rest: str | None, once: bool, as_json: b
 
 
 def _run_once_or_on(connectors: list[Connector], log: Log, once: bool, rest: str | None, as_json: bool) -> None:
-    """Run connectors with one worker, to the end of what is there or until interrupted, and show what became of them."""
+    """Run connectors with one worker, to the end of the present rows or until interrupted, and show how they ended."""
     with log as opened, interruption() as interrupted:
         worker = Worker(connectors, opened, is_once=once)
         failure: BaseException | None = None

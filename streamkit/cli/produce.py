@@ -116,7 +116,7 @@ def produce(
     `streamkit consume` prints can be read, but for texts in Avro's unions of several types, which stay texts.
     For opaque topics the format must be JSON or Parquet.
 
-    A record whose column _deleted is true deletes its key: in JSON the key columns are enough, as in {"name": "ann", "_deleted": true}.
+    A record with true in its column _deleted deletes its key: in JSON the key columns are enough, as in {"name": "ann", "_deleted": true}.
     Its event time is that of the topic's timestamp column if it has that, else _timestamp, else the time of arrival.
     """
     chosen = form or form_of_name(file)

@@ -49,7 +49,7 @@ class QueryStateOutput:
                 show()
                 print(end="", flush=True)
             except OSError as error:
-                if isinstance(error, BrokenPipeError):  # for good: what is printed from now on is dropped
+                if isinstance(error, BrokenPipeError):  # for good: from now on all output is dropped
                     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 if self._is_heard:
                     self._is_heard = False

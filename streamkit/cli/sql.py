@@ -46,7 +46,7 @@ def sql(
     Execute SQL on a log.
 
     Without -e and -f it asks for statements at a prompt, or reads them from standard input if that is no terminal. The log is made if there is
-    none. A text is checked whole before anything of it is done. SELECT … EMIT CHANGES prints rows as they come, until Ctrl-C.
+    none. The whole text is checked before its first statement is executed. SELECT … EMIT CHANGES prints rows as they come, until Ctrl-C.
     """
     if context.invoked_subcommand is not None:
         return
@@ -56,13 +56,13 @@ def sql(
         if text or file is not None or not is_typed():
             _execute(session, text, file, is_json=as_json)
             return
-        from streamkit.cli.prompt.prompt import run_prompt  # what a script needs not
+        from streamkit.cli.prompt.prompt import run_prompt  # a script does not need it
 
         run_prompt(session, is_json=as_json)
 
 
 def _execute(session: LoadedSession, texts: list[str] | None, file: Path | None, *, is_json: bool) -> None:
-    """Execute given texts, one after the other, a file, or what standard input holds; the first error ends the program with 1."""
+    """Execute given texts one after the other, a file, or standard input; the first error ends the program with 1."""
     from streamkit.cli.prompt.interrupted_statements import interrupted_results
     from streamkit.cli.prompt.result_output import ResultOutput
     from streamkit.cli.terminal.rendering import show_failure

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamkit.cli.terminal.interruption import interruption
 from streamkit.cli.terminal.location import LogOption
+
+if TYPE_CHECKING:
+    from streamkit.log.log import Log
+    from streamkit.sql.running.server_settings import ServerSettings
 
 JsonStatesOption = Annotated[bool, typer.Option("--json", help="Print one JSON object a state.")]
 LOOK_S = 0.2  # between two looks for an interrupt
@@ -24,7 +28,7 @@ def serve_queries(
         typer.Option(
             "--engine",
             metavar="local|spark",
-            help="Where queries run whose setting streamkit.engine says nothing; local unless given.",
+            help="Where queries without the setting streamkit.engine run; local unless given.",
             show_default=False,
         ),
     ] = None,
@@ -33,7 +37,7 @@ def serve_queries(
         typer.Option(
             "--connectors",
             metavar="here|external",
-            help="Where connectors run that CREATE CONNECTOR has declared: beside this command unless given, or by streamkit connect run.",
+            help="Where connectors of CREATE CONNECTOR run: here, in this command, unless given; or external, by streamkit connect run.",
             show_default=False,
         ),
     ] = None,
@@ -53,15 +57,10 @@ def serve_queries(
     """
     Run the persistent queries of a log, and the connectors of its statements, until interrupted.
 
-    It starts, stops and starts again what statements in SQL ask for, and prints a line for each new state of a query. A query that fails is
+    It starts, stops and starts again queries and connectors as statements in SQL say, and prints a line for each new state of a query. A query that fails is
     tried again after growing waits. A second server on the same log stands by for the queries that the first one runs.
     """
-    from streamkit.cli.query_states import QueryStateOutput  # no other command pays for these, nor does the prompt
-    from streamkit.connectors.runtime.declared_runner import DeclaredRunner
-    from streamkit.errors import CatalogLostError
-    from streamkit.log.opening import open_existing_log
-    from streamkit.serve.health import BRINGS_BACK, LogPresence
-    from streamkit.sql.running.runner import QueryRunner
+    from streamkit.log.opening import open_existing_log  # no other command pays for these, nor does the prompt
     from streamkit.sql.running.server_settings import CONNECTORS, ENGINE, ServerSettings, read_server_settings
 
     if place is not None and log is not None and place != log:
@@ -69,13 +68,25 @@ def serve_queries(
     given = {} if settings is None else read_server_settings(settings)
     given |= {name: value for name, value in ((ENGINE, engine), (CONNECTORS, connectors)) if value is not None}
     server = ServerSettings.of(given)
+    with open_existing_log(place if log is None else log) as opened:
+        _run_until_interrupted(opened, server, as_json)
+
+
+def _run_until_interrupted(log: Log, server: ServerSettings, as_json: bool) -> None:
+    """Run the queries and connectors of a log, and print their states; CatalogLostError if the log is deleted meanwhile."""
+    from streamkit.cli.query_states import QueryStateOutput
+    from streamkit.connectors.runtime.declared_runner import DeclaredRunner
+    from streamkit.errors import CatalogLostError
+    from streamkit.serve.health import BRINGS_BACK, LogPresence
+    from streamkit.sql.running.runner import QueryRunner
+
     output = QueryStateOutput(is_json=as_json)
-    with open_existing_log(place if log is None else log) as opened, interruption() as interrupted:
-        connecting = DeclaredRunner(opened) if server.connectors == "here" else nullcontext()
-        with QueryRunner(opened, server.engine, tell=output.show, options=server.options), connecting:
-            output.say_begin(opened.location, server.engine)
-            presence = LogPresence(opened)
+    with interruption() as interrupted:
+        connecting = DeclaredRunner(log) if server.connectors == "here" else nullcontext()
+        with QueryRunner(log, server.engine, tell=output.show, options=server.options), connecting:
+            output.say_begin(log.location, server.engine)
+            presence = LogPresence(log)
             while not interrupted.wait(LOOK_S):
                 if not presence.is_there:
                     raise CatalogLostError(f"{presence.what_is_gone}; {BRINGS_BACK}")
-        output.say_end(opened.location)
+        output.say_end(log.location)

@@ -181,7 +181,7 @@ def scan_store(
         typer.Option(
             "--starts-with",
             metavar="TEXT",
-            help="Only rows whose key column after the --prefix begins with this; without --prefix the first one.",
+            help="Only rows in which the key column after the --prefix (without it the first one) begins with this.",
         ),
     ] = None,
     first: Annotated[

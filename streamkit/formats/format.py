@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from streamkit.errors import ConfigError
 
 FORMATS = ("json", "avro", "protobuf", "csv", "string", "bytes", "kafka", "delimited", "ksql_json")
-OF_KSQLDB = ("kafka", "delimited", "ksql_json")  # whose values leave out the columns of the key
+OF_KSQLDB = ("kafka", "delimited", "ksql_json")  # their values leave out the columns of the key
 WITH_REGISTRY = ("json", "avro", "protobuf")
 REGISTRY = "schema.registry."
 REGISTRY_URL = "schema.registry.url"

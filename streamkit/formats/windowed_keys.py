@@ -25,14 +25,14 @@ SESSION = "session"
 
 
 def inner_format(format: Format) -> Format:
-    """The format of what is before the window; the schema of Avro or Protobuf is that of it already."""
+    """The format of the key without its window; a schema of Avro or Protobuf describes this part already."""
     is_of_columns = format.schema is not None and format.name not in ("avro", "protobuf")
     schema = without_bounds(Schema.from_ddl(str(format.schema))).ddl() if is_of_columns else format.schema
     return replace(format, schema=schema, settings=tuple(pair for pair in format.settings if pair[0] != WINDOW))
 
 
 def without_bounds(columns: Schema) -> Schema:
-    """The columns of what is before the window."""
+    """The columns of the key without its window."""
     return columns.select(name for name in columns.names if name not in BOUNDS)
 
 
@@ -70,7 +70,7 @@ def joined(format: Format, keys: pa.Array, rows: pa.RecordBatch) -> pa.Array:
 
 
 def with_bounds(decoded: Decoded, bounds: dict[str, pa.Array], failures: dict[int, str], columns: Schema) -> Decoded:
-    """Rows of what is before windows, with the bounds of these."""
+    """Rows of keys without their windows, with the bounds of the windows."""
     arrays = [bounds[name] if name in bounds else decoded.rows[name] for name in columns.names]
     rows = pa.RecordBatch.from_arrays(arrays, names=list(columns.names))
     return Decoded(rows, {**decoded.failures, **failures})

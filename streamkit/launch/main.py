@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from streamkit.dsl.handover import hand_over
 from streamkit.dsl.topology import Topology
-from streamkit.errors import ConfigError, FencedError, Location, StreamKitError, TopologyError
+from streamkit.errors import ConfigError, FencedError, StreamKitError, TopologyError
 from streamkit.names import spark_log_path
 from streamkit.plan.location import TextLocation
 
@@ -290,10 +290,7 @@ def _show_error(error: Exception, console: Console, spark_log: Path | None, topo
         console.print(f"what Spark said is in {spark_log}; --verbose shows it", markup=False, highlight=False, soft_wrap=True)
     console.print(f"[bold red]{type(error).__name__}[/]: ", end="")
     message = without_jvm_frames(str(error))
-    message += ways_of_file(message) if any(_is_of_sql(node.at) for node in topology.roots) else ""
+    # A text in SQL that Python gives is in no such file.
+    is_sql_file = any(isinstance(node.at, TextLocation) and node.at.file.endswith(".sql") for node in topology.roots)
+    message += ways_of_file(message) if is_sql_file else ""
     console.print(message, markup=False, highlight=False, soft_wrap=True)
-
-
-def _is_of_sql(at: Location | None) -> bool:
-    """Whether a step stands in a file of SQL, and not in a text that Python gives."""
-    return isinstance(at, TextLocation) and at.file.endswith(".sql")

@@ -73,7 +73,7 @@ def _show(running: Run, progress: Progress, shown: int) -> None:
 
 
 def summarise(running: Run, console: Console) -> None:
-    """Say in a line what came of a run, and what the application has left out so far."""
+    """Print in a line how a run ended, and how many records the application has left out so far."""
     status = running.status()
     records, tasks = running.records(), status["tasks"]
     told = f"{status['application']}: {records:,} record{'s' * (records != 1)} in this run, epoch {status['epoch']}, {tasks} task{'s' * (tasks != 1)}"

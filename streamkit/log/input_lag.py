@@ -25,7 +25,7 @@ class InputPartition:
 
     @property
     def lag(self) -> int:
-        """How many offsets there are behind what it has read."""
+        """How many offsets come after the last one that it has read."""
         return self.end_offset - self.next_offset
 
 

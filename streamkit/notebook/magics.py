@@ -21,7 +21,7 @@ ARROW, ON = "--arrow", "--on"
 
 @dataclass(frozen=True)
 class MagicOptions:
-    """What stands behind `%%sql`: the variable that gets the result, the one with the log or session, and whether tables stay Arrow's."""
+    """The words after `%%sql`: the variable that gets the result, the one with the log or session, and whether tables stay Arrow's."""
 
     name: str | None
     on: str | None

@@ -1,4 +1,4 @@
-"""A query of SQL that goes on, shown in a notebook: its newest rows as they come."""
+"""A query of SQL that goes on, shown in a notebook with its newest rows."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def check_rows(asked: Asked, rows: pa.Table) -> None:
 
 
 async def _pushed(asked: Asked, request: SqlRequest, statement: Statement, writing: _RowWriting) -> AsyncIterator[str]:
-    """The rows of a query that goes on; what fails later is told at their end."""
+    """The rows of a query that goes on; a later error is their end."""
     live = asked.live
     opened = await live.run_push(
         live.sql.open, request.settings, request.variables, partial(opened_query, request.text, statement)

@@ -1,4 +1,4 @@
-"""Rows of a query that goes on, as they come, for one who reads them by HTTP."""
+"""Sends each new row of a query that goes on to a client of HTTP."""
 
 from __future__ import annotations
 

@@ -259,9 +259,9 @@ async def _tail(asked: Asked, wanted: Wanted) -> AsyncIterator[str]:
 
 def _before(asked: Asked, wanted: Wanted, tail: TopicTail, is_first: bool) -> list[Event]:
     """
-    What was asked for of what is there; what a page has no room for is left out, and that is said.
+    The records that were asked for; if a page has no room for some, they are left out, and the page says so.
 
-    Who comes again gets all that came meanwhile that a page may have, whatever `limit` the first request had.
+    The next request gets all new records that fit into a page, whatever `limit` the first request had.
     """
     if is_first:
         tail.begin()

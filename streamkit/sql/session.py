@@ -111,7 +111,7 @@ class SqlSession:
 
     def execute(self, text: str) -> list[StatementResult]:
         """
-        Execute the statements of a text, one after the other; returns what each gave.
+        Execute the statements of a text, one after the other; returns the result of each.
 
         All are checked before anything is written: SqlError has the first fault of each, with its place; of a text that cannot be read the
         faults of reading alone. Statements that change something and stand together are one transaction, with the topics that they create

@@ -40,7 +40,7 @@ def newest_records(topology: Topology, log: Log, by_topic: Mapping[str, pa.Table
 
 
 def _order_keys(source: Input, rows: pa.Table) -> Integers:
-    """Where each record comes in the canonical order: the time that its partition has reached."""
+    """The time that orders each record: the latest event time that its partition has reached."""
     if DELETED not in rows.column_names:
         rows = rows.append_column(DELETED, pa.repeat(False, rows.num_rows))
     times = np.concatenate([np.zeros(0, np.int64), *(event_times(source, batch) for batch in rows.to_batches())])

@@ -1,7 +1,7 @@
 """
 Tests in SQL: a file of statements, rows and assertions, run in this process on a log in memory.
 
-A line `--@test: NAME` begins a test, which knows nothing of the tests before it. What stands before the first such line begins each test. A
+A line `--@test: NAME` begins a test, which knows nothing of the tests before it. Each test begins with the statements before the first such line. A
 line `--@expected.message: TEXT` says that a statement of the test has to fail with this text in its message, and ends the test by that.
 """
 
@@ -65,7 +65,7 @@ class SqlTest:
     message: str | None = None
 
     def run(self, settings: Mapping[str, str]) -> None:
-        """Run it; StreamKitError, at the place of the statement, for what is not as it should be."""
+        """Run it; StreamKitError, at the place of the statement, if an assertion does not hold."""
         try:
             self._run(settings)
         except StreamKitError as error:

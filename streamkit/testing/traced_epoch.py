@@ -39,7 +39,7 @@ class TracedEpoch:
     """
     One epoch. Made by `EpochTracer`; `records`, `steps`, `stores`, `written` and `left_out` say what it did.
 
-    `error` is what it failed with: then it wrote nothing, and the steps end with `failed_step`.
+    `error` is the error that ended it: then it wrote nothing, and the steps end with `failed_step`.
     """
 
     log: Log

@@ -16,7 +16,7 @@ INTRODUCTION = """# Functions of the ksql dialect
 Expressions of the [ksql dialect](../sql.md) call these functions, which are ksqlDB's.
 `SET 'streamkit.sql.dialect' = 'ksql'` chooses the dialect; [functions](functions.md) has those of Spark's.
 `T`, `U` and other single letters are any type, the same in all places of a signature; `…` says that more arguments may follow.
-INTEGER widens to BIGINT, to DECIMAL and to DOUBLE by itself; anything else is cast by hand.
+INTEGER widens to BIGINT, DECIMAL and DOUBLE without a CAST; every other change of type needs one.
 A function of null is null, where its line says nothing else; one that fails makes its column null in that row.
 """
 TITLES = {

@@ -1,4 +1,4 @@
-"""Statements whose results are waited for until somebody interrupts them, also while a library computes."""
+"""Waits for the results of statements until somebody interrupts, also while a library computes."""
 
 from __future__ import annotations
 

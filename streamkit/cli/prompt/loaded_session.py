@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 class LoadedSession:
     """
-    The session of a log, which a thread opens: to load all that it needs takes a second or two.
+    The session of a log. A thread opens it, because loading its modules takes a second or two.
 
     The log is made if it is missing, as by `streamkit topics create`. With an `engine` the session also runs the log's persistent queries.
     """
@@ -43,7 +43,7 @@ class LoadedSession:
         return not self._thread.is_alive()
 
     def get(self) -> SqlSession:
-        """The session; waits for it, and raises what its opening has raised."""
+        """The session; waits until it is open, and raises the error if it could not be opened."""
         self._thread.join()
         if self._failure is not None:
             raise self._failure

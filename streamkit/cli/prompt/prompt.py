@@ -1,4 +1,4 @@
-"""The prompt: it asks for statements, executes them and prints what they give, until somebody ends it."""
+"""The prompt: it asks for statements, executes them and prints their results, until somebody ends it."""
 
 from __future__ import annotations
 

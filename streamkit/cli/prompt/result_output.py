@@ -1,4 +1,4 @@
-"""How results of statements are printed: tables, messages, rows that come, or a JSON object a row."""
+"""How results of statements are printed: tables, messages, rows of queries that go on, or a JSON object a row."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LOOK_S = 0.1  # how late an interrupt may be noticed
 
 @dataclass(frozen=True)
 class ResultOutput:
-    """Prints what statements give: with `is_json` rows alone are on standard output, and messages on standard error."""
+    """Prints results of statements: with `is_json` only rows are on standard output, and messages on standard error."""
 
     is_json: bool = False
 
     def show(self, result: StatementResult) -> None:
-        """Print a result; rows that come are printed until the query ends, or an interrupt ends it."""
+        """Print a result; the rows of a query that goes on are printed until the query ends, or an interrupt ends it."""
         if result.subscription is not None:
             with result.subscription as rows, interruption() as interrupted:
                 self._follow(rows, interrupted)

@@ -1,4 +1,4 @@
-"""A command whose arguments are values of a key: one that begins with a minus, as numbers and early dates do, is no option."""
+"""A command with values of a key as arguments: a value that begins with a minus, such as a number, is no option."""
 
 from __future__ import annotations
 

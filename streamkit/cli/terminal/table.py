@@ -46,7 +46,7 @@ def show_table(
     titles: Sequence[str], rows: Iterable[Sequence[Any]], caption: str | None = None, *, thousands: str = ",", null: str = ""
 ) -> None:
     """
-    Print rows below their titles; numbers stand to the right, null is empty unless it has a text.
+    Print rows below their titles; numbers are right-aligned, null is empty unless it has a text.
 
     `thousands` separates the digits of integers. A column of days, all times in which are midnight in UTC, shows no time.
     Numbers are never broken: columns that a terminal has no room for go on in tables below, each with the first column again.

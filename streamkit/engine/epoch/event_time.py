@@ -70,7 +70,7 @@ def _values(source: Input, batch: pa.RecordBatch) -> pa.Array:
 
 
 def times_of(time: EventTime, values: pa.Array) -> Integers:
-    """Values as milliseconds, rounded down; `UNKNOWN` for null, for texts of another pattern and for what lies beyond all event times."""
+    """Values as milliseconds, rounded down; `UNKNOWN` for null, for texts of another pattern and for times outside the range of event times."""
     if time.type == TEXT:
         values = _read(values, time.pattern)
     known = values.is_valid().to_numpy(zero_copy_only=False)

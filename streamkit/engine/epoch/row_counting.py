@@ -2,8 +2,8 @@
 How many rows the stores of an application have: the totals that the catalog keeps, and how an epoch moves them on.
 
 The totals are kept by the id of a store's changelog, so a store that is dropped and made again begins with none. A store whose rows were never
-counted, or were written by a start, is counted once by the next epoch. Later epochs add what they change: rows that come, less rows
-that go. For that an operator must know whether it replaces a row. One that does not read what it replaces would have to look, which costs
+counted, or were written by a start, is counted once by the next epoch. Later epochs add their new rows and subtract
+deleted ones. For that an operator must know whether it replaces a row. An operator that does not read the old row would have to, which costs
 a table a fifth of its throughput, so a large store of such an operator is counted in a sample of its key groups.
 
 Stores without a log are not counted: a task that finds no copy of one begins it empty, and nobody knows how many rows it had.

@@ -1,7 +1,7 @@
 """
 What one program has other than the one before it: inputs, outputs, stores and steps, from the two programs alone.
 
-A preview says the same in the same words, and besides what a start would make of topics and state that are there.
+A preview says the same in the same words, and also how a start would change the present topics and state.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STREAMS = re.compile(r"(?<=stream time of input )\d+(?:, \d+)*")
 
 def compare(before: Program | None, program: Program) -> tuple[ProgramChange, ...]:
     """
-    What a program has other than the one before it, and what it has like that one; all is new if there was none.
+    The parts of a program that differ from the program before it, and the equal ones; all are new if there was no program.
 
     Steps are left out if only the keepers of stores are known of the one before.
     """
@@ -113,7 +113,7 @@ def shape_text(place: Input | Output) -> str:
 
 
 def kind_text(source: Input) -> str:
-    """As what a topic is read, in words."""
+    """Whether a topic is read as a stream or a table, in words."""
     kind = source.kind.replace("_", " ")
     return kind if source.kind in STREAM_KINDS else f"{kind}, read whole"
 
@@ -123,7 +123,7 @@ def _kinds_text(inputs: Sequence[Input]) -> str:
 
 
 def _store_changes(before: Program | None, program: Program) -> Iterator[ProgramChange]:
-    """What has become of the stores, by what the programs say that they hold."""
+    """How the stores have changed, by the contents that both programs declare."""
     earlier = {store.name for store in before.stores} if before is not None else set()
     for store in program.stores:
         if before is None or store.name not in earlier:
@@ -181,7 +181,7 @@ def _text(program: Program, operator: Operator) -> str:
 
 
 def _differing_parts(before: Program, program: Program, step: str) -> list[str]:
-    """In what two steps of the same text differ, as a function does whose code has changed."""
+    """The difference of two steps with the same text, such as the changed code of a function."""
     was, made = to_plain([before.operator(step), program.operator(step)])
     fields = [field for field in _differing_fields(was, made) if field not in _PLACES]
     return fields + (["on_error"] if before.on_error.get(step) != program.on_error.get(step) else [])
@@ -193,7 +193,7 @@ def _differing_fields(before: Mapping[str, Any], now: Mapping[str, Any]) -> list
 
 
 def _what_has_changed(fields: Sequence[str]) -> str:
-    """Fields whose texts say too little or too much; none gives an empty text."""
+    """The names of changed fields, without their values; no field gives an empty text."""
     return f"what has changed: {', '.join(field.replace('_', ' ') for field in fields)}" if fields else ""
 
 

@@ -108,7 +108,7 @@ def _counts(values: pa.BinaryArray) -> Integers:
 @dataclass(frozen=True, eq=False)
 class ChangedMembers:
     """
-    Members whose numbers changed: state keys, how often each is there now, and the times of the rows that changed them last.
+    Members with changed counts: state keys, the new count of each, and the times of the rows that changed it last.
 
     `was_stored` says which of them were there before.
     """

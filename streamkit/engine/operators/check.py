@@ -16,7 +16,7 @@ from streamkit.plan.operators.check import Check
 @kernel(Check)
 def check(operator: Check, inputs: Sequence[OptionalBatch], context: Context) -> OptionalBatch:
     """
-    The rows as they came; EvaluationError, once something has failed, if an expression does. An aggregation takes no deletions.
+    The rows unchanged; EvaluationError, once something has failed, if an expression does. Deletions do not go into an aggregation.
 
     What is null where it fails never raises an error, so it is computed at once if somebody wants to know.
     """

@@ -119,7 +119,7 @@ def _one_by_one(left: Integers, codes: Integers, times: Integers, before: tuple[
 
 
 def _keep(operator: Distinct, keys: WindowKeys | None, times: Integers, context: Context, was_stored: Mask) -> None:
-    """Remember the rows that passed, in place of those that `was_stored` says, and forget those that no row in time can be near."""
+    """Remember the rows that passed, in place of the rows in `was_stored`, and forget rows that are too old for any row that is in time."""
     found, values, starts = pa.array([], pa.binary()), pa.array([], pa.binary()), np.empty(0, np.int64)
     if keys is not None and len(times):
         starts = times // operator.window.size_ms * operator.window.size_ms

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class KnownLog(KnownTopics, Protocol):
-    """What the compiler asks of a log whose settings say how many key groups and changelog partitions there are."""
+    """The part of a log that the compiler reads; the settings say how many key groups and changelog partitions there are."""
 
     @property
     def settings(self) -> Settings: ...

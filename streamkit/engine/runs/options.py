@@ -20,7 +20,7 @@ class Options:
 
     `tasks` is the number of kernel tasks a stage; at the first start the cores, later what it was, if None. `trigger` is None for as
     fast as possible, an interval between the starts of epochs, or "available_now". `drain` closes all windows in the end.
-    `seen` is what a runner of queries has seen before its start, which is refused if that is so no more.
+    `seen` are the queries and the generation that a runner has read; the start is refused if they have changed since.
     ConfigError for any other trigger.
     """
 

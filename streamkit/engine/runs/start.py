@@ -86,7 +86,7 @@ def start(
     of `rebuild` are filled again by it, before anything reads them; stores that the topology drops go with the next start then.
     `follows` names the application that this one follows. Raises ConfigError for options out of range, TopicNotFoundError for a missing
     input, OrphanedStateError if state would be left behind or misread, TopologyError for an output whose records have another form,
-    FencedError if what a runner of queries has `seen` is so no more.
+    FencedError if the queries or the generation that a runner has `seen` have changed.
     """
     check_options(tasks, records_max, program)
     settings = settings or load_settings()

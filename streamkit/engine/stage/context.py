@@ -137,7 +137,7 @@ class Context:
         """
         Hand changes of a store to its changelog; keys are sorted, a null value deletes.
 
-        `was_stored` says of which keys the store has rows, where the operator knows; otherwise they are looked up to be counted.
+        `was_stored` says for which keys the store has rows, if the operator knows; otherwise the keys are looked up, to count the rows.
         """
         if not len(keys):
             return

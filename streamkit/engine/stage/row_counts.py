@@ -41,7 +41,7 @@ def count_changes(
     context: Context, name: str, keys: pa.BinaryArray, key_groups: Integers, values: pa.BinaryArray, was_stored: Mask | None
 ) -> None:
     """
-    Count what changes of a store add to its rows.
+    Count how many rows the changes of a store add.
 
     `was_stored` says of which keys it has rows; None if the operator did not look. Lists of windows are no rows.
     """

@@ -16,6 +16,7 @@ from streamkit.expressions.casts.reading import READERS, read_decimals
 from streamkit.expressions.casts.writing import WRITERS, write_decimals, write_floats
 from streamkit.expressions.core.coercion import decimal_for
 from streamkit.expressions.core.column import Column
+from streamkit.expressions.core.elements import on_columns
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import (
     WIDEST,
@@ -25,7 +26,7 @@ from streamkit.expressions.core.numbers import (
     with_validity,
     wrapped_long,
 )
-from streamkit.expressions.core.operation import Datum, Invocation, NoTranslationError, check_count, function, operation
+from streamkit.expressions.core.operation import Invocation, NoTranslationError, check_count, function, operation
 from streamkit.expressions.core.recording import recorded
 from streamkit.expressions.core.session_zone import SessionZone, on_local_times
 from streamkit.plan.expression import TypedExpression
@@ -115,11 +116,9 @@ def _in_zone(expression: TypedExpression, zone: SessionZone) -> TypedExpression:
 
 
 @operation("cast", fails=_fails, refuse=_refuse, nullable=_nullable, grows=8, in_zone=_in_zone)
-def _cast(expression: TypedExpression, value: Datum) -> Datum:
-    source = expression.arguments[0].type
-    if isinstance(value, pa.Scalar):
-        return _convert(pa.repeat(value, 1), source, expression.type)[0]
-    return _convert(value, source, expression.type)
+@on_columns
+def _cast(expression: TypedExpression, values: pa.Array) -> pa.Array:
+    return _convert(values, expression.arguments[0].type, expression.type)
 
 
 def _convert(values: pa.Array, source: str, target: str) -> pa.Array:

@@ -1,5 +1,5 @@
 """
-Rows that fail, and what becomes of them where a failure is null and not the end.
+Rows that fail, and how they are noted where a failure gives null and does not end the run.
 
 A kernel that knows which of its rows fail says so (`FailingRowsError`), so that nobody has to search for them. What gives null for such rows
 notes them, if somebody wants to know (`noted_failures`).
@@ -79,6 +79,6 @@ def notes_so_far() -> int:
 
 
 def forget_notes(since: int) -> None:
-    """Drop what was noted since then, as rows are evaluated once more."""
+    """Drop the notes since then, because the rows are evaluated again."""
     if (notes := _notes.get()) is not None:
         del notes[since:]

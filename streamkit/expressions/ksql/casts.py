@@ -18,11 +18,10 @@ from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, is_
 from streamkit.decimals import cut_off, rounded
 from streamkit.errors import SchemaError
 from streamkit.expressions.casts.writing import write_dates, write_decimals, write_floats
-from streamkit.expressions.core.elements import Elements, structs_of, truth, validity
+from streamkit.expressions.core.elements import Elements, on_columns, structs_of, truth, validity
 from streamkit.expressions.core.failing_rows import FailingRowsError, check_rows
 from streamkit.expressions.core.numbers import WIDEST, values_of, whole_longs, with_validity, wrapped_long
 from streamkit.expressions.core.operation import (
-    Datum,
     Invocation,
     RuleError,
     always_nullable,
@@ -119,11 +118,9 @@ def _can_fail(source: str, target: str) -> bool:
 @operation(
     CAST, fails=lambda expression: _can_fail(expression.arguments[0].type, expression.type), nullable=always_nullable, grows=8
 )
-def _cast(expression: TypedExpression, value: Datum) -> Datum:
-    source = expression.arguments[0].type
-    if isinstance(value, pa.Scalar):
-        return convert(pa.repeat(value, 1), source, expression.type)[0]
-    return convert(value, source, expression.type)
+@on_columns
+def _cast(expression: TypedExpression, values: pa.Array) -> pa.Array:
+    return convert(values, expression.arguments[0].type, expression.type)
 
 
 def convert(values: pa.Array, source: str, target: str) -> pa.Array:

@@ -82,7 +82,7 @@ def kernel(
     Enter signatures of a function with an operation of its own, whose details are those of `operation`.
 
     The operation has the name of the function, or another one if the function has several. The type of its result is that of the
-    signature, or what `gives` makes of the arguments.
+    signature, or the type that `gives` computes from the arguments.
     """
     known_as = OF_KSQL + (computed_by or name)
 

@@ -58,19 +58,16 @@ def _reduce(expression: TypedExpression, rows: Rows) -> Datum:
     """What the lambda makes of a state and of one element, or entry, after the other; the state itself if the collection is null."""
     source, initial, merge = expression.arguments
     elements = _elements(rows, source)
+    is_map = source.type.startswith("map<")
     state = broadcast(rows.value(initial), rows.count)
     starts = validity(state)
     for place in range(int(elements.lengths.max(initial=0))):
         reached = np.flatnonzero((elements.lengths > place) & starts)
         at = pa.array(elements.starts[reached] + place)
-        parts = [elements.keys.take(at), elements.items.take(at)] if _has_entries(source) else [elements.values.take(at)]
+        parts = [elements.keys.take(at), elements.items.take(at)] if is_map else [elements.values.take(at)]
         merged = applied(rows, merge, reached, state.take(pa.array(reached)), *parts)
         state = _replaced(state, reached, merged)
     return state
-
-
-def _has_entries(source: TypedExpression) -> bool:
-    return source.type.startswith("map<")
 
 
 def _elements(rows: Rows, expression: TypedExpression) -> Elements:

@@ -44,12 +44,9 @@ def _as_map(_: TypedExpression, keys: pa.Array, values: pa.Array) -> pa.Array:
     valid = names.valid & items.valid
     kept = names.kept(valid[names.parents])
     places = np.where(kept.places < items.lengths[kept.parents], items.starts[kept.parents] + kept.places, -1)
-    entries = structs_of([("key", kept.values), ("value", _values_at(items, places))])
+    found = taken(items.values, places) if len(items.values) else pa.nulls(len(places), items.values.type)
+    entries = structs_of([("key", kept.values), ("value", found)])
     return latest_entries(Elements(entries, kept.lengths, valid))
-
-
-def _values_at(items: Elements, places: np.ndarray) -> pa.Array:
-    return taken(items.values, places) if len(items.values) else pa.nulls(len(places), items.values.type)
 
 
 def _entries_type(arguments: tuple[TypedExpression, ...]) -> str:

@@ -51,10 +51,6 @@ def _of_doubles(name: str, effect: str, compute: Callable[..., np.ndarray], coun
     kernel(name, f"{', '.join(['double'] * count)} -> double")(computed)
 
 
-def _cotangent(numbers: np.ndarray) -> np.ndarray:
-    return np.asarray(1.0 / np.tan(numbers))
-
-
 def _logarithm(base: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """NaN for a base that is 1, or not above 0."""
     found = np.log(numbers) / np.log(base)
@@ -68,7 +64,7 @@ for _name, _effect, _compute in (
     ("cbrt", "The cube root.", np.cbrt),
     ("cos", "The cosine of an angle in radians.", np.cos),
     ("cosh", "The hyperbolic cosine.", np.cosh),
-    ("cot", "The cotangent of an angle in radians.", _cotangent),
+    ("cot", "The cotangent of an angle in radians.", lambda numbers: 1.0 / np.tan(numbers)),
     ("degrees", "An angle in radians as one in degrees.", np.degrees),
     ("exp", "The power of e with this exponent.", np.exp),
     ("ln", "The natural logarithm; NaN of a negative number.", np.log),

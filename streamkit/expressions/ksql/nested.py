@@ -82,7 +82,7 @@ def _array_rule(call: Invocation) -> TypedExpression:
 
 
 def _check_not_all_null(what: str, parts: str, example: str, values: Sequence[TypedExpression]) -> None:
-    """RuleError if nothing says of which type the values are."""
+    """RuleError if all values are NULL, since then their type is not known."""
     if all(value.type == "void" for value in values):
         raise RuleError(f"the {parts} of {what} are all NULL, so their type is not known; expected a CAST, as in {example}")
 

@@ -1,4 +1,4 @@
-"""Python functions of rows, for what nobody has vectorised: each combination of values is computed once, and rows that fail are known."""
+"""Functions of Python that compute a row at a time: each combination of values is computed once, and rows that fail are known."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def listed_as_one_type(call: Invocation, values: Sequence[TypedExpression]) -> l
 
 
 def _type_of_list(call: Invocation, values: Sequence[TypedExpression]) -> str:
-    """The type of a list of values of several kinds, of which constants become what the first one that is not null is."""
+    """The type of a list of values: constants become the type of the first value that is not null."""
     found = next(value.type for value in values if value.type != "void")
     for value in values:
         common = wider(found, constant_type(value, found))

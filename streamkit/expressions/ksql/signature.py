@@ -193,7 +193,7 @@ def matched(call: Invocation, signatures: Sequence[Signature]) -> tuple[int, str
 
 
 def refused(call: Invocation, signatures: Sequence[Signature]) -> str:
-    """What a call has, and what its function takes."""
+    """The message for a call that fits no signature: the types of its arguments, and the signatures of the function."""
     name = ksql_name(call.name)
     types = ", ".join("a lambda" if isinstance(one, Lambda) else ksql_type(one.type) for one in call.arguments)
     return f"{name} does not take ({types}); expected {' or '.join(one.text(name) for one in signatures)}"
@@ -209,7 +209,7 @@ def _lambda_cost(pattern: str) -> int | None:
 
 
 def _unified(pattern: str, type: str, bindings: Bindings) -> int | None:
-    """What it costs to make a type that of a pattern, whose variables are bound; None if it cannot be."""
+    """The cost of converting a type to a pattern; binds the pattern's variables. None if the type does not fit."""
     if pattern.startswith("("):
         return None
     if len(pattern) == 1:

@@ -271,7 +271,8 @@ class ExpressionReader(LiteralReader):
                 return None
             self.move()
             raise self._unusable(self.no_star)
-        if sign == "." and self.dialect.has_arrows and not (isinstance(found, Reference) and self._is_one_word(start)):
+        is_one_word = self.words[self.place - 1].start == start
+        if sign == "." and self.dialect.has_arrows and not (isinstance(found, Reference) and is_one_word):
             raise self.unexpected("an operator; a field of a struct is written column->field")
         self.move()
         name = self.field_name()
@@ -279,9 +280,6 @@ class ExpressionReader(LiteralReader):
             return self.made(Reference(f"{found.name}.{part(name)}"), start)
         literal = self.made(Literal(name), self.words[self.place - 1].start)
         return self.made(Call("get_field", (found, literal)), start)
-
-    def _is_one_word(self, start: int) -> bool:
-        return self.words[self.place - 1].start == start
 
     def ends_at_star(self, start: int) -> bool:
         """Whether `.*` may be behind what begins at a place."""

@@ -10,7 +10,7 @@ from typing import Any
 from streamkit.errors import FencedError
 from streamkit.log.database.database import Transaction
 
-RUNNING, PAUSED = "running", "paused"  # what is wanted; a query that is terminated is forgotten
+RUNNING, PAUSED = "running", "paused"  # the state that a statement has asked for; a terminated query is forgotten
 WANTED = (RUNNING, PAUSED)
 _COLUMNS = "id, number, version, sink, sources, application, settings, wanted, failure, dialect, text"
 

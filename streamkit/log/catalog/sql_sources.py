@@ -17,7 +17,7 @@ class StoredSource:
     """
     A stream or table that CREATE declared: `kind` is stream or table, `topic` a topic's name.
 
-    `columns` are name, type and role of each, `formats` what WITH says of keys and values, `windows` what it says of windows. `query` is
+    `columns` are name, type and role of each; `formats` and `windows` are the properties of WITH about keys and values, and about windows. `query` is
     the id of the query that made it by CREATE … AS SELECT, None for one that declares a topic. `text` is the statement, in its `dialect`.
     """
 

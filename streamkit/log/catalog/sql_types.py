@@ -29,5 +29,5 @@ def put(transaction: Transaction, now_ms: int, types: Iterable[StoredType]) -> N
 
 
 def drop(transaction: Transaction, names: Iterable[str]) -> None:
-    """Forget types by name; the columns that have them keep what they stand for."""
+    """Forget types by name; columns that were declared with them keep the types behind the names."""
     transaction.execute_many("DELETE FROM sql_type WHERE name = ?", [(name,) for name in names])

@@ -114,7 +114,9 @@ def _codec(format: Format, column: str) -> tuple[Encoder, Decoder]:
     write, read = codec.value_writer(), codec.value_reader()
     if windowed:
         write, read = windowed_keys.value_coders(windowed, write, read)
-    return _or_bytes(write) if takes_bytes else write, read
+    if takes_bytes:  # bytes are written as they are
+        return lambda value: value if isinstance(value, bytes) else write(value), read
+    return write, read
 
 
 def _format_of_keys(format: Format) -> Format:
@@ -123,8 +125,3 @@ def _format_of_keys(format: Format) -> Format:
         settings = tuple(sorted((key, str(value)) for key, value in key_settings(dict(format.settings)).items()))
         return Format(name, format.setting(KEY_SCHEMA) or None, settings)
     return format if format.name == "bytes" else Format("string")
-
-
-def _or_bytes(write: Encoder) -> Encoder:
-    """Bytes as they are, other keys as their format writes them."""
-    return lambda value: value if isinstance(value, bytes) else write(value)

@@ -18,7 +18,7 @@ SHOWN_KINDS = ("column", "source", "topic", "query", "property", "type", "functi
 
 @dataclass(frozen=True)
 class ExpectedWord:
-    """A word that may be there; `begun` is how many letters of it are typed already, and `kind` says what it is."""
+    """A word that may follow; `begun` says how many of its letters are typed already, and `kind` whether it is a keyword, a name or another word."""
 
     text: str
     begun: int

@@ -49,7 +49,7 @@ def asserted(state: ScriptState, statement: AssertTopic | AssertSchema) -> str:
 
 
 def _topic(state: ScriptState, statement: AssertTopic) -> tuple[bool, str]:
-    """Whether there is a topic with these partitions, or none; and what there is."""
+    """Whether there is a topic with these partitions, or none; and a text that describes the topic that was found."""
     name = statement.name.text
     properties = TopicProperties.of(statement.properties, ("PARTITIONS", "REPLICAS"), state.text, statement.span)
     topic = state.log.catalog.topics.find(name)
@@ -62,7 +62,7 @@ def _topic(state: ScriptState, statement: AssertTopic) -> tuple[bool, str]:
 
 
 def asserted_source(state: ScriptState, statement: AssertSource) -> str:
-    """That a stream or table is declared as the statement says; TopologyError says what it is instead."""
+    """Check that a stream or table is declared as the statement says; TopologyError names the differences."""
     name, kind = statement.name.text, statement.kind
     known = state.definitions.declared(name)
     if known is None or known.kind != kind:
@@ -104,7 +104,7 @@ def _columns_text(columns: Sequence[tuple[str, str, str]]) -> str:
 
 
 def _schema(state: ScriptState, statement: AssertSchema) -> tuple[bool, str]:
-    """Whether the registry has a schema, or has it not; and what it has."""
+    """Whether the registry has a schema, or has it not; and a text that says what was found."""
     address = state.settings.script.registry
     if address is None:
         raise state.error("no registry is known; expected SET 'schema.registry.url' = 'http://…' before", statement.span)

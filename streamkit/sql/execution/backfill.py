@@ -46,7 +46,7 @@ def topic_of_built(query: StoredQuery) -> str | None:
 
 
 def without_built(definitions: Definitions, query: StoredQuery) -> Definitions:
-    """Definitions without what is built beside a query: its application ends, and its topic is deleted. The query is as it was."""
+    """Definitions without the query that is built beside another one: its application ends, and its topic is deleted. The other query stays as it is."""
     built = built_beside(query)
     if built is None:
         return definitions
@@ -58,7 +58,7 @@ def without_built(definitions: Definitions, query: StoredQuery) -> Definitions:
 
 
 def swapped(definitions: Definitions, query: StoredQuery) -> Definitions:
-    """Definitions in which what was built beside a query has its place: its stream or table, its topic's name, and the next version."""
+    """Definitions in which the query that was built beside another one replaces it: its stream or table, its topic's name, and the next version."""
     built = built_beside(query)
     assert built is not None, "there is something to swap"
     topic = topic_of_built(built)

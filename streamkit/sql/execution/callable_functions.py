@@ -1,4 +1,4 @@
-"""The functions that statements of a dialect may call, and what is said of each."""
+"""The functions that statements of a dialect may call, and the description of each."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-The shape of a constant: what is left of it when its numbers and texts are taken out.
+The shape of a constant: its expression without the numbers and texts.
 
 Constants of one shape are one expression over columns, so that many rows of VALUES are computed as one batch.
 """

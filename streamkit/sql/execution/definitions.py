@@ -99,7 +99,7 @@ class Definitions:
 
     @property
     def type_texts(self) -> dict[str, str]:
-        """What the named types stand for."""
+        """The named types, and the type behind each name."""
         return {one.name: one.type for one in self.types.values()}
 
     def names(self) -> Sequence[str]:
@@ -209,7 +209,7 @@ class Definitions:
         return replace(self, has_more=True)
 
     def with_renamed_topic(self, name: str, new: str) -> Definitions:
-        """With another name of a topic, for what is written; here it keeps the one that it has."""
+        """With another name of a topic in the catalog; this copy keeps the present name."""
         return replace(self, renamed={**self.renamed, name: new})
 
     def without_source(self, name: str) -> Definitions:
@@ -259,7 +259,7 @@ class Definitions:
 
 def source_of_topic(topic: Topic) -> StoredSource:
     """
-    What a topic stands for without CREATE: a table if it is compacted and has a key, else a stream.
+    A topic that no CREATE declares, as a source: a table if it is compacted and has a key, else a stream.
 
     Values in a format that says their columns are these columns; others are one text, or bytes, in the column `value`.
     """

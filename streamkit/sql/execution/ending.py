@@ -61,7 +61,7 @@ def _words(query: StoredQuery, source: StoredSource) -> str:
 
 
 def _drop(state: ScriptState, source: StoredSource, told: list[str], *, deletes_topic: bool) -> None:
-    """Drop a source, and before it all that uses it: queries end, and what they fill is dropped if they made it."""
+    """Drop a source, and before it all that uses it: queries end, and each stream or table that such a query has created is dropped."""
     if source.name not in state.definitions.sources:
         return
     for query in _users(state, source):

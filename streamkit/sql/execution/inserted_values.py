@@ -88,8 +88,10 @@ class InsertedValues:
         """A value in the type of its column; TopologyError for one that does not fit."""
         self.state.text.places.put_written(written)
         self._check_lasts(written, name)
-        for found in (*references(written.expression), *calls(written.expression, is_aggregate)):
-            raise self.state.error(f"{name}: a value is a constant, and this has {_subject(found)}", written.span)
+        for column in references(written.expression):
+            raise self.state.error(f"{name}: a value is a constant, and this has the column {column.name!r}", written.span)
+        for call in calls(written.expression, is_aggregate):
+            raise self.state.error(f"{name}: a value is a constant, and this has the aggregate {call.function}", written.span)
         return self._computed(ConstantBatch(written.expression, ONE_ROW, one_row()), written, type, name)
 
     def _check_lasts(self, written: Written, name: str) -> None:
@@ -193,7 +195,3 @@ def _schema(types: Mapping[str, str]) -> Schema:
 def _is_null(expression: Expression) -> bool:
     """Whether a value is null as it is written."""
     return isinstance(expression, Literal) and expression.value is None
-
-
-def _subject(found: Any) -> str:
-    return f"the column {found.name!r}" if hasattr(found, "name") else f"the aggregate {found.function}"

@@ -26,7 +26,7 @@ OUTPUT = "pushed"
 
 
 def pushed_rows(state: ScriptState, query: Query) -> PushedRows:
-    """What gives the rows of a query that goes on; TopologyError at the place of what is wrong."""
+    """The source of the rows of a query that goes on; TopologyError at the place of a mistake."""
     plan = _passing_plan(state, query)
     if plan is not None:
         return PassingRows(state.log, plan, state.settings.offset_reset, state.text.at(query.span))

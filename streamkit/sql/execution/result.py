@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class StatementResult:
     """
-    What a statement gave: a `message` of what it has done, a `table` of rows, or a `subscription` to rows that come.
+    The result of a statement: a `message` that says what it has changed, a `table` of rows, or a `subscription` to the rows of a query that goes on.
 
     `text` is the statement. `query_id` is that of the persistent query that it made or changed.
     """

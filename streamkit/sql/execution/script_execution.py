@@ -1,5 +1,5 @@
 """
-A script from its text to what it has done: all of it is checked on a copy before anything is written.
+Executes a script: all of it is checked on a copy of the definitions before anything is written.
 
 Changes that follow each other are one transaction, with their topics and rows. What is read between them sees what
 was before it. If another script was committed since the copy was made, the script is checked again.
@@ -106,7 +106,7 @@ class ScriptExecution:
         return error
 
     def _checked(self, statements: Sequence[PlacedStatement]) -> None:
-        """SqlError unless all statements can be executed one after the other, as of what is there, and not of what goes meanwhile."""
+        """SqlError unless all statements can be executed one after the other on the present definitions."""
         for _ in range(ATTEMPTS):
             state = self._state()
             faults = self._faults(state, statements)
@@ -143,7 +143,7 @@ class ScriptExecution:
         return Definitions.of(self.log, self.log.catalog.sql.objects(), self.functions)
 
     def _step(self, state: ScriptState, placed: PlacedStatement) -> Changed | Awaiting:
-        """What a statement does to the copy, or what it will read."""
+        """Execute a statement on the copy; returns its change, or the read that it asks for."""
         state.text = placed.text
         state.called = called_functions(placed.statement, self.functions)
         statement = with_functions(placed.statement, self.functions, placed.text)
@@ -160,7 +160,7 @@ class ScriptExecution:
         return self.reads(state, statement) if change is None else change(state, statement)
 
     def _written(self, statements: Sequence[PlacedStatement]) -> tuple[list[StatementResult], Awaiting | None]:
-        """Write the statements up to the first that reads; returns what they have done, and that one if there is one."""
+        """Write the statements up to the first that reads; returns their results, and the statement that reads, if there is one."""
         for left in reversed(range(ATTEMPTS)):
             state = self._state()
             try:

@@ -91,7 +91,7 @@ def planned_query(
 
 
 def _lines(plan: PullPlan, paths: Iterator[ReadPath]) -> Iterator[str]:
-    """What a plan does, from its rows down to what it reads."""
+    """The steps of a plan, from its result down to its sources."""
     if plan.limit is not None:
         yield f"limit {plan.limit:,}"
     if plan.order:

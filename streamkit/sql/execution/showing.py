@@ -28,7 +28,7 @@ RUNS, WAITS, IS_PAUSED, HAS_FAILED = "RUNNING", "WAITING", "PAUSED", "ERROR"
 
 
 def shown(state: ScriptState, statement: Show) -> pa.Table:
-    """What SHOW shows; TopologyError for what there is none of."""
+    """The table of a SHOW statement; TopologyError for a name that does not exist."""
     subject = statement.subject
     if subject in ("streams", "tables"):
         return _sources(state, STREAM if subject == "streams" else TABLE, is_extended=statement.is_extended)

@@ -1,4 +1,4 @@
-"""Texts beside ROWTIME, WINDOWSTART and WINDOWEND: these count milliseconds, and a text is a time, of which the end may be missing."""
+"""Texts beside ROWTIME, WINDOWSTART and WINDOWEND: these count milliseconds, and a text is a time; its last parts may be missing."""
 
 from __future__ import annotations
 

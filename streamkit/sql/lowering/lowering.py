@@ -44,10 +44,10 @@ OF_RECORDS = (PARTITION, OFFSET)  # which records have, and no rows have as colu
 @dataclass(frozen=True)
 class LoweredQuery:
     """
-    What a query stands for; of one with EMIT FINAL `rows` are the table whose final results it wants.
+    The stream or table of a query; with EMIT FINAL `rows` are the table, and the query gives the final results of it.
 
-    `unnamed_key` are the columns of the key that SELECT leaves out, `repeated_key` those that it has under several names. `named` are all others as
-    SELECT names them, in its order; of a query that stands for another one, none.
+    `unnamed_key` are the columns of the key that SELECT leaves out, `repeated_key` the ones that it has under several names. `named` are all others
+    as SELECT names them, in its order; it is empty for a query that only passes another one on.
     """
 
     source: QuerySource

@@ -1,4 +1,4 @@
-"""What FROM and each join give: rows, and what the query calls their columns."""
+"""The result of FROM and of each join: rows, and the names of their columns in the query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text that is lowered, and where the parts of its expressions stand."""
+"""The text that is lowered, and the places of the parts of its expressions."""
 
 from __future__ import annotations
 

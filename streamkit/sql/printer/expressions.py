@@ -255,11 +255,9 @@ def _is_predicate(function: str, arguments: Sequence[Expression]) -> bool:
             return len(arguments) == 3
         case "in":
             return len(arguments) >= 2
-    return len(arguments) == 2 or (len(arguments) == 3 and function != "rlike" and _is_character(arguments[2]))
-
-
-def _is_character(expression: Expression) -> bool:
-    return isinstance(value := _constant(expression), str) and len(value) == 1
+    if len(arguments) == 3 and function != "rlike":  # LIKE … ESCAPE 'c'
+        return isinstance(escape := _constant(arguments[2]), str) and len(escape) == 1
+    return len(arguments) == 2
 
 
 def _chained(function: str, expression: Expression) -> list[Expression]:

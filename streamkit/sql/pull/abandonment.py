@@ -32,7 +32,7 @@ def abandoned_unless(waits: Callable[[], bool]) -> Iterator[None]:
 
 
 def check_waited_for() -> None:
-    """AbandonedError if nobody waits any more for what this thread computes."""
+    """AbandonedError if nobody waits any more for the result of this thread."""
     waits = _WAITS.get()
     if waits is not None and not waits():
         raise AbandonedError

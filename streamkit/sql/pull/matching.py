@@ -39,7 +39,7 @@ class Matching:
     """A DuckDB in memory, opened when it is first needed. For one thread at a time."""
 
     def pairs(self, left: Sequence[pa.Array], right: Sequence[pa.Array]) -> tuple[Integers, Integers]:
-        """The rows of both sides whose keys are equal, by the order of the left ones; null equals nothing. ConfigError if these are too many."""
+        """The pairs of rows with equal keys, in the order of the left rows; null equals nothing. ConfigError if these are too many."""
         sides = [_comparable(one, other) for one, other in zip(left, right, strict=True)]
         names = [f"k{number}" for number, _ in enumerate(sides)]
         self._register("l", dict(zip(names, (one for one, _ in sides), strict=True)), len(left[0]))

@@ -1,4 +1,4 @@
-"""A query that is run once, as values: what it reads, and what it makes of that, in the order in which it is done."""
+"""A query that is run once, as values: its sources, and its steps in the order in which they are done."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PlannedOrder:
 @dataclass(frozen=True)
 class PullPlan:
     """
-    What a query does, from its first side to its rows.
+    The steps of a query, from its first side to its result.
 
     `columns` are those of the result; `order_columns` are computed beside them, for the order alone. Without a side there is one row without
     columns. `by_time` are the columns by which rows are put in order before aggregates that depend on it. `places` are those of what computes

@@ -221,7 +221,9 @@ class _SidesReading:
             raise self.text.error(
                 "WITHIN is about the times of the records of two streams; expected none of it here", clause.span
             )
-        mine, theirs = (_millis(_time_of(one)) for one in (others[0], side))
+        mine, theirs = (
+            _millis(_reference(next(name for name, own in one.own.items() if own == TIMESTAMP))) for one in (others[0], side)
+        )
         return [
             Call("ge", (theirs, Call("subtract", (mine, Literal(within.before_ms))))),
             Call("le", (theirs, Call("add", (mine, Literal(within.after_ms))))),
@@ -352,10 +354,6 @@ def _same_name(condition: Expression, scope: Scope, right: Iterable[str]) -> dic
     names = {column.column: column.name for column in scope.columns or ()}
     is_shown = {column.column for column in scope.shown}
     return {left: other} if {left, other} <= is_shown and names[left].lower() == names[other].lower() else {}
-
-
-def _time_of(side: _Side) -> Reference:
-    return _reference(next(name for name, own in side.own.items() if own == TIMESTAMP))
 
 
 def _millis(time: Reference) -> Expression:

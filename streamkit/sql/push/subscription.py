@@ -35,7 +35,7 @@ class PushQuery:
     The rows of a query that goes on, as Arrow batches, for as long as it is not closed; use it in a `with` block, or close it.
 
     Iterate over it, or ask with `poll`. Rows of a table have `_deleted` beside their columns: the key of such a row has none any more. It may
-    be closed by any thread, and is iterated by one. With a `limit` it ends by itself behind so many rows.
+    be closed by any thread, and is iterated by one. With a `limit` it ends after so many rows.
     """
 
     def __init__(self, rows: PushedRows, limit: int | None = None, closed: Callable[[PushQuery], None] | None = None) -> None:
@@ -52,7 +52,7 @@ class PushQuery:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no rows come any more."""
+        """Whether it has given its last row."""
         return self._is_closed.is_set() or self._left == 0
 
     def poll(self, timeout: float = 1.0) -> pa.RecordBatch | None:

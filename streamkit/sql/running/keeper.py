@@ -27,7 +27,7 @@ from streamkit.sql.running.swapping import swap_when_ready
 from streamkit.sql.running.wanted_application import WantedApplication, wanted_applications
 
 LOOK_SECONDS = 0.2  # between two looks at a run
-REST_SECONDS = 60.0  # between two looks at what is to rest; a change ends the wait
+REST_SECONDS = 60.0  # between two looks at a run that is not wanted; a change ends the wait
 RETRY_SECONDS = (1.0, 60.0)  # from an error to the next start, which doubles with each error, up to the second
 CALM_SECONDS = 5.0  # a run that has been alive for so long has left its error behind, also if it had nothing to do
 FAILURE_LENGTH = 4_000  # characters of an error that the catalog keeps
@@ -104,7 +104,7 @@ class ApplicationKeeper:
         self._stop()
 
     def _step(self, wanted: WantedApplication | None) -> float:
-        """Do what is to be done now; returns for how many seconds there is nothing more, unless something else is wanted."""
+        """Start, stop or check the run, as is wanted now; returns the seconds until the next look, unless something else is wanted earlier."""
         if self._running is not None and (wanted is None or self._running[1].versions != wanted.versions):
             self._stop()
         if wanted is None:
@@ -209,7 +209,7 @@ class ApplicationKeeper:
         return 0
 
     def _say_all(self, wanted: WantedApplication, state: str, text: str = "") -> None:
-        """Tell the state of all queries, but of those whose was told last."""
+        """Report the state of each query, unless it was reported last."""
         self._say_gone({one.id for one in wanted.queries})
         if wanted.is_built:
             text = f"{BUILT_BESIDE}: {text}" if text else BUILT_BESIDE

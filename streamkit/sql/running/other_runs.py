@@ -1,4 +1,4 @@
-"""Whether another process runs an application, so that who would run it too stands by."""
+"""Whether another process runs an application; then this one waits."""
 
 from __future__ import annotations
 

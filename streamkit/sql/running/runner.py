@@ -1,4 +1,4 @@
-"""The runner of persistent queries: it watches what the catalog wants, and has a keeper for each application."""
+"""The runner of persistent queries: it follows the catalog, and has a keeper for each application."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, final
 
 from streamkit.engine.runs.options import Options
-from streamkit.errors import StreamKitError
+from streamkit.log.catalog.follower import follow_catalog
 from streamkit.log.log import Log
 from streamkit.sql.execution.registered_functions import UserFunctions
 from streamkit.sql.running.engines import Engine, Engines, checked_engine
@@ -20,7 +20,6 @@ from streamkit.sql.running.wanted_application import wanted_applications
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WAIT_SECONDS = 0.5  # the longest wait for a commit
 PAUSE_SECONDS = 0.02  # between two looks, however many commits there are
 
 _logger = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ class QueryRunner:
     Runs the persistent queries of a log until it is closed, each as an application on `engine`.
 
     A query whose setting `streamkit.engine` names another one runs there; `spark` is the session for these, a new one if None. Several
-    runners on one log share its queries: who comes second to one stands by for it. `tell` is called with each new state of a query, by
+    runners on one log share its queries: the first runner of a query runs it, and the others stand by. `tell` is called with each new state of a query, by
     any thread. `functions` are those in Python that queries may call, `options` those of each run.
     """
 
@@ -81,18 +80,10 @@ class QueryRunner:
             keeper.join()
 
     def _live(self) -> None:
-        told = ""
-        while not self._is_closed.is_set():
-            watch = self._log.catalog.watch()  # before the look
-            try:
-                self._look()
-                told = ""
-            except StreamKitError as error:
-                if str(error) != told:
-                    told = str(error)
-                    _logger.warning("the queries of the log cannot be seen now, which is tried again: %s", error)
-            self._is_closed.wait(PAUSE_SECONDS)
-            watch.wait(WAIT_SECONDS)
+        def tell(error: Exception) -> None:
+            _logger.warning("the queries of the log cannot be read now; the next attempt follows: %s", error)
+
+        follow_catalog(self._log.catalog, self._is_closed, self._look, tell, PAUSE_SECONDS)
 
     def _look(self) -> None:
         """Say to each keeper what is wanted, if that has changed."""

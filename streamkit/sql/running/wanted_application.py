@@ -24,7 +24,7 @@ class WantedApplication:
 
     @property
     def versions(self) -> tuple[tuple[str, int], ...]:
-        """The id and version of each query: what a run was begun with, as long as they are the same."""
+        """The id and version of each query; a run goes on as long as they are the same."""
         return tuple((one.id, one.version) for one in self.queries)
 
     @property

@@ -1,4 +1,4 @@
-"""What SQL can do where a message advises what Python alone can."""
+"""The way in SQL, for messages that advise a way in Python."""
 
 from __future__ import annotations
 

@@ -92,11 +92,9 @@ class DeclaredSource:
                 raise self.text.error(str(error).partition("\n  at ")[0], self.statement.span) from None
         times = self._times
         known = [(column.name, times.get(column.name, column.type)) for column in columns]
-        with_times = partial(self._with_times, topology, topic, columns, key, format) if self._may_have_times(window) else None
+        may_have_times = self.is_ksql and self.statement.kind == TABLE and window is None
+        with_times = partial(self._with_times, topology, topic, columns, key, format) if may_have_times else None
         return ReadTopic(self._with_headers(QuerySource(rows, tuple(known), key, with_times)), topic, format)
-
-    def _may_have_times(self, window: WindowKind | None) -> bool:
-        return self.is_ksql and self.statement.kind == TABLE and window is None
 
     def _with_times(self, topology: Topology, topic: str, columns: Schema, key: tuple[str, ...], format: TopicFormat) -> Table:
         """The table with the times of its rows as a column."""

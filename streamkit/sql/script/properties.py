@@ -1,4 +1,4 @@
-"""WITH: what a statement says of a topic."""
+"""WITH: the properties of a topic in a statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SET: what a script says of its whole application."""
+"""SET: the settings that a script has for its whole application."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Statements and queries as values: what a script says, before anything is known about topics and types."""
+"""Statements and queries as values: a script as it is written, before anything is known about topics and types."""

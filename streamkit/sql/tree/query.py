@@ -64,7 +64,7 @@ class Within:
 
 @dataclass(frozen=True)
 class JoinClause:
-    """A join of what stands to its left with one more relation; `kind` is inner, left, right or full."""
+    """A join of everything to its left with one more relation; `kind` is inner, left, right or full."""
 
     kind: str
     right: FromItem

@@ -63,7 +63,7 @@ def _state_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
 
 
 def _element(aggregate: TypedAggregate) -> str:
-    """The type of what is kept of a row: the struct without its limit."""
+    """The type of a kept value: the struct without its limit."""
     fields = fields_of(argument_type(aggregate)) or ()
     return struct_of((name, type) for name, type in fields if name != LIMIT)
 
@@ -318,7 +318,7 @@ def _result_by_offset(aggregate: TypedAggregate, states: States) -> AggregateRes
 
 
 def _number_of(aggregate: TypedAggregate) -> int:
-    """How many values an aggregate keeps, which stands in the struct of its argument."""
+    """How many values an aggregate keeps; the struct of its argument says it."""
     argument = aggregate.argument
     assert argument is not None, "values are kept of something"
     struct = argument if argument.name == "struct" else argument.arguments[1]
@@ -350,7 +350,7 @@ def _typed_collected(call: Invocation, gives: str) -> tuple[TypedExpression, str
 
 
 def _collecting(is_set: bool) -> MergeStates:
-    """The merge that keeps what came first, each value once in a set."""
+    """The merge that keeps the earliest values; in a set each value once."""
 
     def merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
         lists, numbers = states

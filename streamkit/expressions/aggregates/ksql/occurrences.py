@@ -78,7 +78,7 @@ def _merging(most: int) -> Callable[[States, Accumulator], list[pa.Array]]:
 
 
 def _counted(owners: Integers, found: pa.StructArray, count: int, most: int) -> pa.Array:
-    """The numbers of equal values of an owner together; those that are 0, and those beyond the limit, go."""
+    """Adds up the counts of equal values of an owner; drops values with the count 0, and values beyond the limit."""
     type = found.type
     values, numbers = pc.struct_field(found, [0]), pc.struct_field(found, [1]).to_numpy(zero_copy_only=False)
     codes = groups(without_maps(values)) if len(values) else np.zeros(0, np.int64)

@@ -73,10 +73,6 @@ def _decimals(states: States, type: pa.DataType) -> pa.Array:
     return pa.array([None if one is None or abs(one) >= most else one for one in found], type)
 
 
-def _of_list(call: Invocation, gives: str) -> tuple[TypedExpression, str]:
-    return call.build(TypedExpression("ksql_sum_of_list", gives, call.values)), gives
-
-
 def _typed_sum(call: Invocation, gives: str) -> tuple[TypedExpression, str]:
     value = call.typed(0)
     return value, value.type if gives == "decimal" else gives
@@ -97,7 +93,7 @@ entered(
     "sum_list",
     "The sum of the elements of all arrays.",
     _LISTS,
-    typed_by(*_LISTS, arguments=_of_list),
+    typed_by(*_LISTS, arguments=lambda call, gives: (call.build(TypedExpression("ksql_sum_of_list", gives, call.values)), gives)),
     _state_columns,
     _lift,
     _merge,
