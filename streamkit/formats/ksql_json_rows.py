@@ -121,7 +121,7 @@ def _typed(found: list[Any], type: str, odd: set[int]) -> pa.Array:
 def _lie_within(found: Sequence[Any], end: int) -> bool:
     """Whether all whole numbers lie between the negative end and the end."""
     whole = found if None not in found else [value for value in found if value is not None]
-    return -end <= min(whole) and max(whole) < end
+    return bool(-end <= min(whole) and max(whole) < end)
 
 
 def _reader_of(type: str) -> Callable[[Any], Any]:
