@@ -13,7 +13,7 @@ from streamkit.engine.stage.registry import kernel
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.formats.absent_values import without_absent
 from streamkit.formats.codec import Codec
-from streamkit.formats.format import Format
+from streamkit.formats.format import OF_KSQLDB, Format
 from streamkit.names import DELETED
 from streamkit.plan.decoding import KEY
 from streamkit.plan.operators.decode import VALUE, Decode
@@ -41,16 +41,16 @@ def _deletions(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 def _decoded(codec: Codec, batch: pa.RecordBatch, column: str, operator: Decode) -> dict[str, pa.Array]:
-    """The columns that are wanted, by name."""
+    """The columns that are wanted, by name; of ksqlDB's formats all are read, since there a value is wrong as a whole, and is parsed anyway."""
     names = [name for name in operator.columns if name in codec.columns]
     try:
-        rows = codec.decode(batch[column], names)
+        rows = codec.decode(batch[column], None if codec.format.name in OF_KSQLDB else names)
     except SchemaError as error:
         if not error.rows:
             raise
         reason = str(error).removeprefix(f"row {error.rows[0]}: ")
         raise EvaluationError(f"the {column} cannot be read: {reason}", batch.slice(error.rows[0], 1)) from error
-    return dict(zip(names, rows.columns, strict=True))
+    return {name: rows[name] for name in names}
 
 
 @lru_cache(maxsize=64)
