@@ -30,10 +30,12 @@ from streamkit.engine.stage.scheduled_call import ScheduledCall
 from streamkit.errors import EvaluationError, NullResultError, UnfitFunctionError
 from streamkit.expressions.core.failing_rows import noted_failures
 from streamkit.names import DUE, INPUT, KEY_GROUP, OFFSET, PARTITION, PATH
+from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.naming import step_of
 from streamkit.plan.on_error import DEAD_LETTER, DEAD_LETTERS, NOTE
-from streamkit.plan.operator import Operator
+from streamkit.plan.operator import Operator, port_of, source_of
 from streamkit.plan.operator_traits import EACH_ALONE, EACH_ONCE
+from streamkit.plan.operators.old_values import OldValues
 
 if TYPE_CHECKING:
     from streamkit.engine.stage.context import Context
@@ -89,11 +91,25 @@ def notes_null_results(function: WholeFunction) -> WholeFunction:
 def _null_results(
     function: WholeFunction, operator: Operator, inputs: Sequence[OptionalBatch], context: Context
 ) -> list[OperatorFailure]:
-    """The rows in which an expression is null because it failed."""
+    """
+    The rows in which an expression is null because it failed.
+
+    The old row of a change is none of them: it is computed once more to be taken back, and the record of the change did not bring it.
+    """
     if operator.leaves_out != EACH_ALONE or inputs[0] is None:
         return []
+    rows = inputs[0]
+    if _reads_pairs(operator, context):
+        rows = rows.filter(pa.array(np.arange(rows.num_rows) % 2 == 1))
     alone, noting = _alone(context), notes_null_results(function)
-    return [failure for _, failure in _halved(inputs[0], lambda rows: noting(operator, (rows,), alone))]
+    return [failure for _, failure in _halved(rows, lambda part: noting(operator, (part,), alone))]
+
+
+def _reads_pairs(operator: Operator, context: Context) -> bool:
+    """Whether its rows are the changes of a table with their old values: pairs of an old row and a new one, which stateless steps keep."""
+    while operator.leaves_out == EACH_ALONE and operator.inputs:
+        operator = context.program.operator(source_of(operator.inputs[0]))
+    return isinstance(operator, OldValues) or any(port_of(one) == WITH_OLD_VALUES for one in operator.inputs)
 
 
 def _each_alone(function: WholeFunction, operator: Operator, inputs: Sequence[OptionalBatch], context: Context) -> Remaining:

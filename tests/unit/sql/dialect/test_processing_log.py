@@ -75,6 +75,43 @@ def test_an_expression_over_a_table_has_an_entry(query: str) -> None:
     assert "division by zero" in found[0]["message"]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "CREATE TABLE O AS SELECT 10 / V AS D, COUNT(*) AS N FROM T GROUP BY 10 / V;",
+        "CREATE TABLE O AS SELECT K, V FROM T WHERE 10 / V > 0;",
+        "CREATE TABLE O AS SELECT K, 10 / V AS D FROM T;",
+    ],
+)
+def test_a_row_that_is_taken_back_has_no_entry(query: str) -> None:
+    """The record that replaces a row which failed is not blamed for it, whether it fails too or not."""
+    log = sk.open_log(":memory:")
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute(
+            "CREATE TABLE T (K INT PRIMARY KEY, V INT, N STRING) WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+        )
+        sql.execute(LOGGING + query)
+        (name,) = sql.queries()["query"].to_pylist()
+        for rows in ("(1, 0, 'a'), (2, 5, 'a')", "(1, 0, 'b')", "(1, 5, 'b'), (2, 0, 'b'), (2, 1, 'b'), (3, 1, 'c')"):
+            sql.execute(f"INSERT INTO T (K, V, N) VALUES {rows};")
+            sk.run(sql.topology(name), log=log, engine="local", trigger="available_now").wait()
+        found = sql.query("SELECT offset, message FROM KSQL_PROCESSING_LOG").to_pylist()
+    assert sorted(one["offset"] for one in found) == [0, 2, 4]
+    assert all("10 / V failed with V = 0: division by zero" in one["message"] for one in found)
+
+
+def test_a_result_that_is_taken_back_has_no_entry() -> None:
+    """Neither is the record blamed behind which the sum of a group has another value than the one that failed."""
+    log = sk.open_log(":memory:")
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute(SOURCE + LOGGING + "CREATE TABLE O AS SELECT K, COUNT(*) AS X FROM S GROUP BY K HAVING 10 / SUM(V) > 1;")
+        for value in (0, 1, -1, 2):
+            sql.execute(f"INSERT INTO S (K, V) VALUES (1, {value});")
+            sk.run(sql.topology("CTAS_O_1"), log=log, engine="local", trigger="available_now").wait()
+        found = sql.query("SELECT message FROM KSQL_PROCESSING_LOG").to_pylist()
+    assert len(found) == 2
+
+
 def test_each_expression_that_fails_is_told() -> None:
     """A row in which two columns fail has one entry with both reasons; the other rows have none."""
     found = entries(LOGGING + "CREATE STREAM O AS SELECT K, 10 / V AS D, CAST(N AS INT) AS I FROM S;")
