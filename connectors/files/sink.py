@@ -7,7 +7,7 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -191,6 +191,11 @@ class FileSink(Sink):
         folder = os.path.join(self.target_of(place.topic), folder)
         final = Path(folder, name)
         hidden = Path(folder, f".{name}.{self._generation}.tmp")
+        if (
+            self._root / final
+        ).exists():  # the marks end before it: only a newer generation of this connector can have written it
+            last = self._last(self._chain(place))
+            raise self.fenced(place) if last is not None and last.generation > self._generation else self._foreign(final)
         (self._root / hidden).parent.mkdir(parents=True, exist_ok=True)
         _write(self._root / hidden, compressed(self._content(self._topics[self.target_of(place.topic)], rows, form), compression))
         return str(hidden), str(final)
@@ -212,12 +217,25 @@ class FileSink(Sink):
         return names.getvalue().encode() + csv_lines(declared.format, chosen)
 
     def _finish(self, mark: Mark) -> None:
-        """Give the files of a commit their names; those that have them already are left."""
+        """Give the files of a commit their names, of which none is taken from another file; those that have them already are left."""
         for hidden, final in mark.files:
-            if (self._root / hidden).exists():
-                os.replace(self._root / hidden, self._root / final)
+            own, name = self._root / hidden, self._root / final
+            with suppress(FileNotFoundError):  # it has its name already, perhaps from another task in this moment
+                try:
+                    os.link(own, name)
+                except FileExistsError:  # by a task that ended before it could unlink the other name, or by another connector
+                    if not os.path.samefile(own, name):
+                        raise self._foreign(Path(final)) from None
+                own.unlink()
         for folder in {(self._root / final).parent for _, final in mark.files}:
             _sync_folder(folder)
+
+    def _foreign(self, final: Path) -> ConfigError:
+        """The error that another connector, or a connector of another log, has written a file of this name."""
+        return ConfigError(
+            f"connector {self.name}: the file {self._root / final} is there, and this connector has not written it: another connector has, "
+            "or one of another log; its rows would be lost. Give this connector another path, or move the files that are there away"
+        )
 
     # Marks: a chain of files of one partition, whose numbers grow; a number is taken once
 

@@ -9,6 +9,7 @@ from typing import Any
 from streamkit.data_type import entry_of, inner_types
 from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import ksql_type, without_times
+from streamkit.expressions.times.datetime_patterns import PatternError, java_parsing_pattern
 from streamkit.formats.codec import schema_made_of
 from streamkit.formats.protobuf_schema import protobuf_of_types, with_wrappers
 from streamkit.names import WINDOW_END, WINDOW_START
@@ -185,6 +186,15 @@ class KsqlFormat:
                 "TIMESTAMP",
                 f"{name} is {ksql_type(str(types[name]))}; expected BIGINT or TIMESTAMP, or VARCHAR with TIMESTAMP_FORMAT",
             )
+        if pattern is not None:
+            try:
+                if not java_parsing_pattern(pattern).fields:
+                    raise PatternError("it reads no part of a time")
+            except PatternError as error:
+                raise self.properties.error(
+                    "TIMESTAMP_FORMAT",
+                    f"TIMESTAMP_FORMAT is {pattern!r}: {error}; expected a pattern such as yyyy-MM-dd HH:mm:ss",
+                ) from None
         return name, pattern
 
     def _settings(self, value: str, key: str) -> tuple[dict[str, str], dict[str, str]]:

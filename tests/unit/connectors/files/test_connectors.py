@@ -8,6 +8,7 @@ import json
 import os
 import random
 import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
@@ -541,3 +542,69 @@ def test_a_block_without_a_record_that_can_be_read(log, folder, data, wanted):
         SchemaError, match=r"a\.csv, line \d: (found a quote that is opened and never closed|column 'id': found 'x')"
     ):
         run([FileSource("other", path=str(folder), topic="other", min_age_ms=0, schema="id bigint, s string")], log, once=True)
+
+
+class TestForeignFiles:
+    """Two sinks that write a topic to one folder."""
+
+    @pytest.fixture(autouse=True)
+    def _first(self, log, tmp_path):
+        log.create_topic("one", "n int", partitions=1)
+        self.log, self.path = log, str(tmp_path / "out")
+        self.add(1, 2, 3)
+        run([FileSink("first", topics="one", path=self.path)], log, once=True)
+
+    def add(self, *numbers):
+        with self.log.producer() as producer:
+            producer.send_batch("one", [{"n": n} for n in numbers])
+
+    def rows(self):
+        return [row["n"] for path in visible(Path(self.path)) for row in READERS["json"](path)]
+
+    def test_a_file_of_another_connector_stays(self):
+        """The second one fails and names the file; in another folder it writes all."""
+        with pytest.raises(ConfigError, match=r"connector second: the file .*/out/one/one\+0\+0{20}\.jsonl is there"):
+            run([FileSink("second", topics="one", path=self.path)], self.log, once=True)
+        assert self.rows() == [1, 2, 3]
+        self.path += "-2"
+        run([FileSink("second", topics="one", path=self.path)], self.log, once=True)
+        assert self.rows() == [1, 2, 3]
+
+    def test_a_topic_that_is_made_again(self):
+        """Its rows do not replace those of the former topic, under whatever name a connector writes them."""
+        self.log.delete_topic("one")
+        self.log.create_topic("one", "n int", partitions=1)
+        self.add(11, 12, 13, 14)
+        with pytest.raises(ConfigError, match="this connector has not written it"):
+            run([FileSink("second", topics="one", path=self.path)], self.log, once=True)
+        assert self.rows() == [1, 2, 3]
+
+    def test_a_file_that_appears_between_the_commit_and_its_name(self, monkeypatch):
+        """The committed rows wait under their hidden name, and get theirs when the way is free."""
+        self.add(4)
+        name = Path(self.path, "one", f"one+0+{3:020d}.jsonl")
+        committed = FileSink._committed
+
+        def commit(sink, place, mark):
+            found = committed(sink, place, mark)
+            name.write_text('{"n": 40}\n')
+            return found
+
+        monkeypatch.setattr(FileSink, "_committed", commit)
+        for _ in range(2):  # a start that finds the way closed fails, too
+            with pytest.raises(ConfigError, match="this connector has not written it"):
+                run([FileSink("first", topics="one", path=self.path)], self.log, once=True)
+        assert self.rows() == [1, 2, 3, 40]
+        name.unlink()
+        run([FileSink("first", topics="one", path=self.path)], self.log, once=True)
+        assert self.rows() == [1, 2, 3, 4]
+
+    def test_a_death_between_the_two_names_of_a_file(self):
+        """A file that has its name already loses the hidden one at the next start."""
+        (mark,) = Path(self.path, "_streamkit", "first", "one-0").glob(f"{1:020d}.json")
+        ((hidden, name),) = json.loads(mark.read_text())["files"]
+        os.link(Path(self.path, name), Path(self.path, hidden))
+        self.add(4)
+        run([FileSink("first", topics="one", path=self.path)], self.log, once=True)
+        assert self.rows() == [1, 2, 3, 4]
+        assert [one.name for one in Path(self.path, "one").iterdir() if one.name.startswith(".")] == []
