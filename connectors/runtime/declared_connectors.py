@@ -65,7 +65,7 @@ class DeclaredConnector:
 
 
 def _is_to_be_had(name: str, value: str) -> bool:
-    """Whether this process has what the placeholders of a value stand for."""
+    """Whether this process has values for the placeholders of a setting."""
     try:
         kept_elsewhere({name: value})
     except ConfigError:
@@ -97,7 +97,7 @@ def is_alive(log: Log, name: str) -> bool:
 
 
 def traces(log: Log, name: str) -> Iterator[tuple[str, dict[str, object]]]:
-    """The keys of what the log says of a connector that has run, and of what was asked of it, each with its topic; positions are none of it."""
+    """The keys of the states of a connector and of the requests to it, each with its topic; its positions are not among them."""
     if name in configurations.read_configurations(log):
         yield configurations.TOPIC, {"connector": name}
     for task in status.read_states(log):
@@ -108,7 +108,7 @@ def traces(log: Log, name: str) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def deletions(log: Log, name: str) -> Iterator[tuple[Topic, list[pa.RecordBatch]]]:
-    """The rows, for their topics, by which a connector is forgotten: how it runs, and what was asked of it."""
+    """The deletions, by topic, of a connector's states and of the requests to it."""
     for topic_name, key in traces(log, name):
         topic = log.topic(topic_name)
         yield topic, records_of(topic, [{**key, DELETED: True}], log.clock.now_ms())

@@ -45,7 +45,7 @@ class SqlColumn:
 @dataclass(frozen=True)
 class SqlResult:
     """
-    What a statement gave: a message, or columns and rows, of which `total` were there; `goes_on` says that its rows come by `…/sql/rows`.
+    The result of a statement: a message, or columns and rows; `total` counts all rows. `goes_on`: `…/sql/rows` gives its rows.
 
     One that `waits` was not executed, because it changes something and who sent it only asks. A row is a list of values, as JSON prints them elsewhere here.
     """

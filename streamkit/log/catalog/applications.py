@@ -317,7 +317,7 @@ def check_keys(transaction: Transaction, state: ApplicationState, key_groups: in
 
 @dataclass(frozen=True)
 class CurrentInputs:
-    """What an application reads on, as the topics are now: the ids of those read record by record, and the names of those that are gone."""
+    """The topics that an application still reads: the ids of topics read record by record, and the names of deleted ones."""
 
     topic_ids: frozenset[int]
     missing: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How long a topic keeps records: those that are older go with the next maintenance, also if they were written a moment ago."""
+"""How long a topic keeps records: the next maintenance deletes older ones, also if they were written a moment ago."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _known(state: ScriptState, name: str) -> str | None:
 
 
 def _check_allowed(state: ScriptState, statement: CreateConnector | DropConnector) -> None:
-    """TopologyError where statements come from others, because a connector reads files and the environment of its worker."""
+    """TopologyError if others send the statements, because a connector reads files and the environment of its worker."""
     if not state.may_connect:
         raise state.error(
             "a connector reads files and the environment of its worker, so it is neither made nor dropped by HTTP; expected streamkit sql, or "

@@ -26,7 +26,7 @@ _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 
 def columns_of_table(known: StoredSource, rows: pa.Table) -> pa.Table:
-    """The table with the names and types of the declaration; ConfigError for a column that there is not, or whose values may not fit."""
+    """The table with the names and types of the declaration; ConfigError for an unknown column, or if values may not fit."""
     types = {str(one["name"]): str(one["type"]) for one in known.columns if one.get("role") != HEADERS_ROLE}
     found: dict[str, pa.ChunkedArray] = {}
     for given, values in zip(rows.column_names, rows.columns, strict=True):

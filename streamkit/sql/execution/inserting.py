@@ -238,6 +238,6 @@ def _in_format(state: ScriptState, known: StoredSource, rows: pa.Table) -> pa.Ta
 
 
 def _without_null_keys(keys: pa.RecordBatch, written: pa.Array) -> pa.Array:
-    """The bytes of keys; of one whose columns are all null there are none."""
+    """The bytes of keys; null for a key with only null columns."""
     has_key = np.logical_or.reduce([column.is_valid().to_numpy(zero_copy_only=False) for column in keys.columns])
     return written.take(pa.array(np.arange(len(written)), mask=~has_key))

@@ -18,7 +18,7 @@ Target = tuple[Name, tuple[Name, ...] | None]  # the stream or table of a statem
 
 
 def neighbours(statements: Sequence[PlacedStatement]) -> Iterator[list[PlacedStatement]]:
-    """The statements in their order; those that insert values and stand side by side in one text are together."""
+    """The statements in their order; INSERT … VALUES side by side in one text are together."""
 
     def common(numbered: tuple[int, PlacedStatement]) -> object:
         number, placed = numbered

@@ -69,7 +69,7 @@ def _named(function: UserDefinedFunction, name: str) -> UserDefinedFunction:
 
 
 def with_functions(part: Part, functions: UserFunctions, text: ScriptText) -> Part:
-    """A statement, or a part of one, in which calls of registered functions are calls of what is behind their names."""
+    """A statement, or a part of one, in which calls of registered names are calls of the functions in Python."""
     return _replaced(part, functions, text) if functions else part
 
 

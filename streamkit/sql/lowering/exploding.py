@@ -21,7 +21,7 @@ class ChosenItem:
     """
     An expression of SELECT over the rows, and the name of its result; `is_named` if the query gives it.
 
-    `written` is the expression before its names were resolved; None for what `*` stands for, whose column is that of a `source`.
+    `written` is the expression before its names were resolved; None for a column of `*`, which belongs to a `source`.
     `type` is that of the result where its column keeps values of another one.
     """
 

@@ -196,7 +196,7 @@ class Aggregation:
             return grouped.agg(*folds)
 
     def _without_null_groups(self, rows: Stream | Table, group: Sequence[GroupColumn]) -> Stream | Table:
-        """The rows without those of which a part of the group is null, as ksqlDB has it; if all are, a group drops them anyway."""
+        """The rows without rows in which a part of the group is null, as in ksqlDB; a group drops rows in which all parts are null anyway."""
         if not self.names.meaning.names_results or len(group) < 2:
             return rows
         conditions = [Call("isnotnull", (one.expression,)) for one in group]

@@ -161,7 +161,7 @@ class Joining:
             )
 
     def _side(self, part: Expression, both: Scope, left: Scope, right: Scope) -> str:
-        """The side whose columns an expression has; TopologyError if it has those of both, and empty if of none."""
+        """The side that the columns of an expression belong to; TopologyError if they belong to both sides, empty if it has none."""
         names = QueryNames(both, self.text, self.meaning)
         sides = set()
         for reference in references(part):

@@ -268,7 +268,7 @@ class Projection:
         return replace(scope, rows=rows, columns=columns, key=key), changed
 
     def _names_of_key(self, scope: Scope, items: Sequence[ChosenItem]) -> dict[str, str]:
-        """New names of key columns: of one that SELECT has under another name only, and of a made-up one whose name it gives away."""
+        """New names of key columns: of a column that SELECT renames, and of a made-up column if SELECT uses its name for another one."""
         found: dict[str, str] = {}
         taken = [item.name for item in items]
         for name in scope.key or ():

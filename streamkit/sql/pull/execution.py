@@ -1,4 +1,4 @@
-"""From the rows of what a query reads to its own: joins, conditions, groups, columns, order, by a plan."""
+"""Computes the rows of a query from the rows of its sources by a plan: joins, conditions, groups, columns, order."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _kept(
 
 @contextmanager
 def failing_at(at: Location | None) -> Iterator[None]:
-    """EvaluationError of what is done inside names the place, too, unless it has one, or none is known."""
+    """An EvaluationError inside the block gets the place, unless it has one, or no place is known."""
     try:
         yield
     except EvaluationError as error:

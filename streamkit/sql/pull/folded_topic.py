@@ -1,4 +1,4 @@
-"""A topic as a table, kept from query to query: the newest row of each key, moved on by what was committed since."""
+"""A topic as a table, kept from query to query: the newest row of each key, updated by later commits."""
 
 from __future__ import annotations
 

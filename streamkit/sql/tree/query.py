@@ -9,7 +9,7 @@ from streamkit.sql.tree.span import NOWHERE, Name, TextSpan, Written
 
 @dataclass(frozen=True)
 class SourceName:
-    """A stream or table by its name; `alias` is what the query calls it, None for its name."""
+    """A stream or table by its name; `alias` is its name in the query, None if that is the same."""
 
     name: Name
     alias: Name | None = None
