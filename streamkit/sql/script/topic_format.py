@@ -142,6 +142,7 @@ class KsqlFormat:
         """The schema of values in a format that has one; those of Protobuf cannot tell null from nothing, unless WITH says so."""
         if value not in WITH_SCHEMA:
             return None
+        found: str | None
         try:
             if value.startswith("PROTOBUF"):
                 found = protobuf_of_types([(name, type or "string") for name, type in self.columns if name not in self.key])

@@ -29,7 +29,8 @@ def _computed(text: str, **columns: pa.Array) -> list[object]:
     types = {name: "int" if pa.types.is_integer(array.type) else "string" for name, array in columns.items()}
     schema = Schema.parse(", ".join(f"{name} {type}" for name, type in types.items()))
     ((_, typed),) = ExpressionAnalyzer().project(schema, [("result", ksql_expression(read(text), types))])
-    return evaluate(typed, pa.record_batch(list(columns.values()), names=list(columns))).to_pylist()
+    found: list[object] = evaluate(typed, pa.record_batch(list(columns.values()), names=list(columns))).to_pylist()
+    return found
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4), st.integers(1, 6), st.integers(0, 6))
