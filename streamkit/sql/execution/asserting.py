@@ -16,7 +16,7 @@ from streamkit.formats.registry import Registry
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.pull.abandonment import check_waited_for
-from streamkit.sql.script.declared_source import column_type
+from streamkit.sql.script.declared_source import HEADERS_ROLE, column_type
 from streamkit.sql.script.properties import TopicProperties
 from streamkit.sql.tree.statements import (
     AssertSchema,
@@ -69,11 +69,11 @@ def asserted_source(state: ScriptState, statement: AssertSource) -> str:
         there = "there is none of that name" if known is None else f"it is a {known.kind}"
         raise state.error(f"the assertion does not hold: there is no {kind} {name}; {there}", statement.span)
     wanted = [
-        (one.name.text, without_times(column_type(one.type, state.types, state.text, one.span)), "key" if one.role else "")
+        (one.name.text, without_times(column_type(one.type, state.types, state.text, one.span)), _role_text(one.role, one.header))
         for one in statement.columns
     ]
     found = [
-        (str(one["name"]), without_times(str(one["type"])), "key" if one.get("role") else "")
+        (str(one["name"]), without_times(str(one["type"])), _role_text(str(one.get("role") or ""), one.get("header")))
         for one in known.columns
         if one["name"] not in (WINDOW_START, WINDOW_END)
     ]
@@ -97,6 +97,13 @@ def asserted_source(state: ScriptState, statement: AssertSource) -> str:
                 f"the assertion does not hold: {one.name} of {known.name} is {there}; expected {one.value}", one.span
             )
     return f"The {kind} {known.name} is so."
+
+
+def _role_text(role: str, header: str | None) -> str:
+    """What a column is beside a value, as a statement says it; the key of a stream and that of a table are one."""
+    if role == HEADERS_ROLE:
+        return "headers" if header is None else f"header('{header}')"
+    return "key" if role else ""
 
 
 def _columns_text(columns: Sequence[tuple[str, str, str]]) -> str:

@@ -203,10 +203,41 @@ def test_a_file_without_marks(tmp_path):
     test.run({})
 
 
+@pytest.mark.parametrize("expected", ["nothing of mine", "shop.sql"])
+def test_a_message_is_not_looked_for_in_the_place(tmp_path, expected):
+    """Neither the name of the file nor the line that is shown below the message holds what is expected of it."""
+    file = tmp_path / "shop.sql"
+    file.write_text(
+        f"--@expected.message: {expected}\n{CLICKS}CREATE STREAM x AS SELECT whom AS `nothing of mine` FROM clicks;\n"
+    )
+    (test,) = read_sql_tests(file)
+    with pytest.raises(TopologyError, match="there is no column"):
+        test.run({})
+
+
 def test_other_files(run, tmp_path):
     """RUN SCRIPT puts the statements of a file in its place."""
     (tmp_path / "clicks.sql").write_text(CLICKS)
     run("RUN SCRIPT 'clicks.sql'; INSERT INTO clicks VALUES ('ann', 1); ASSERT VALUES clicks VALUES ('ann', 1);")
+
+
+HEADERS = "STRUCT<KEY STRING, VALUE BYTES>"
+
+
+@pytest.mark.parametrize(
+    ("declared", "asserted"),
+    [
+        (f"h ARRAY<{HEADERS}> HEADERS", f"h ARRAY<{HEADERS}> KEY"),
+        ("h BYTES HEADER('a')", "h BYTES HEADER('b')"),
+        ("h BYTES HEADER('a')", "h BYTES KEY"),
+    ],
+)
+def test_headers_are_no_keys(run, declared, asserted):
+    """A declaration with another header, or with a key in place of it, is another one; its own holds."""
+    source = f"CREATE STREAM s (k INT KEY, {declared}) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+    run(f"{source} ASSERT STREAM s (k INT KEY, {declared});", streamkit_sql_dialect="ksql")
+    with pytest.raises(TopologyError, match="the assertion does not hold: the columns of S are"):
+        run(f"{source} ASSERT STREAM s (k INT KEY, {asserted});", streamkit_sql_dialect="ksql")
 
 
 def test_the_ksql_dialect(run):
