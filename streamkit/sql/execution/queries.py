@@ -18,7 +18,7 @@ from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.evolution import check_evolution
 from streamkit.log.topic.topic import Topic
-from streamkit.names import WINDOW_END, WINDOW_START, is_name
+from streamkit.names import NAME_LENGTH_MAX, WINDOW_END, WINDOW_START, is_name, name_flaw
 from streamkit.plan.added_topics import created
 from streamkit.plan.inputs import sources_of
 from streamkit.plan.program import Output, Program
@@ -304,7 +304,10 @@ def _given_id(state: ScriptState, statement: InsertQuery) -> str | None:
     if given is None:
         return None
     if not isinstance(given.value, str) or not is_name(given.value):
-        raise state.error(f"QUERY_ID is {given.value!r}; expected a text of letters, digits, '.', '_' and '-'", given.span)
+        raise state.error(
+            f"QUERY_ID is {given.value!r}: {name_flaw(given.value)}; expected a text of at most {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'",
+            given.span,
+        )
     return given.value
 
 
@@ -349,7 +352,10 @@ def _application(state: ScriptState, statement: CreateAs | InsertQuery, id: str,
     if given is None:
         return f"{APPLICATION_START}{id}"
     if not isinstance(given.value, str) or not is_name(given.value):
-        raise state.error(f"APPLICATION is {given.value!r}; expected a text of letters, digits, '.', '_' and '-'", span)
+        raise state.error(
+            f"APPLICATION is {given.value!r}: {name_flaw(given.value)}; expected a text of at most {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'",
+            span,
+        )
     name = f"{APPLICATION_START}{given.value}"
     earlier = [one.id for one in state.definitions.base.queries if one.application == name]
     has_begun = any(one.name == name for one in state.log.catalog.applications.every())

@@ -67,7 +67,11 @@ def test_they_are_paused_and_end_together(log, sql, rows, runner, states):
         ("DROP TABLE totals", "CTAS_TOTALS_2, which fills totals, shares the application sql-shop with CSAS_LARGE_1, more"),
         (
             "CREATE STREAM x WITH (APPLICATION = 'a b') AS SELECT who FROM clicks",
-            "APPLICATION is 'a b'; expected a text of letters",
+            "APPLICATION is 'a b': its character 2 is U+0020 SPACE; expected a text of at most 249 letters",
+        ),
+        (
+            f"CREATE STREAM x WITH (APPLICATION = '{'x' * 250}') AS SELECT who FROM clicks",
+            "it has 250 characters; expected a text of at most 249 letters",
         ),
         (
             (
