@@ -71,7 +71,7 @@ def test_https(log, tmp_path):
         with httpx.Client(base_url=server.address, verify=ssl.create_default_context(cafile=files.certificate)) as client:
             assert client.get("/health/ready").json() == {"status": "ready"}
             with streaming(client, RECORDS, offset="earliest") as stream:
-                assert [next(stream)[0] for _ in range(2)] == ["comment", "records"]
+                assert [next(stream)[0] for _ in range(2)] == ["begun", "records"]
     for wrong in (TlsFiles(str(tmp_path / "nothing")), TlsFiles(files.certificate)):
         with pytest.raises(ConfigError, match="cannot be used"):
             Server(log, port=0, tls=wrong)
