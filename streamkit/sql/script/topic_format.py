@@ -145,9 +145,7 @@ class KsqlFormat:
         found: str | None
         try:
             if value.startswith("PROTOBUF"):
-                found: str | None = protobuf_of_types(
-                    [(name, type or "string") for name, type in self.columns if name not in self.key]
-                )
+                found = protobuf_of_types([(name, type or "string") for name, type in self.columns if name not in self.key])
             else:
                 columns = Schema(tuple(SchemaColumn(name, type) for name, type in self._values))
                 found = schema_made_of(str(KSQL_FORMATS[value]), columns)
