@@ -58,7 +58,7 @@ class Schema:
         return len(self.columns)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._by_name
+        return isinstance(name, str) and name in self._by_name
 
     def __getitem__(self, name: str) -> SchemaColumn:
         return self._by_name[name]
