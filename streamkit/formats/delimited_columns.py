@@ -17,6 +17,7 @@ from streamkit.decimals import decimals_of_texts
 from streamkit.formats.delimited_cells import COUNT_BITS, text_of, value_of
 from streamkit.formats.ksql_texts import texts_of_column
 from streamkit.formats.ksql_values import MOMENT_MS_MAX, MOMENTS, array_of, plain_values
+from streamkit.recast import recast
 from streamkit.schema import Schema
 
 _ODD = r'["\r\n]'
@@ -77,13 +78,13 @@ def _converted(cells: pa.Array, type: str) -> pa.Array:
     if type in COUNT_BITS:
         numbers = _all_like(cells, _WHOLE).cast(pa.int64())
         if type not in MOMENTS:
-            return numbers.cast(pa.int32()).cast(arrow) if type == "date" else numbers.cast(arrow)
+            return recast(numbers.cast(pa.int32()) if type == "date" else numbers, arrow)
         least, most = pc.min_max(numbers).as_py().values()
         if least is not None and (least < -MOMENT_MS_MAX or most > MOMENT_MS_MAX):
             raise ValueError("a time is beyond what is counted in microseconds")
-        return pc.multiply(numbers, 1000).cast(arrow)
+        return recast(pc.multiply(numbers, 1000), arrow)
     if type in ("double", "float"):
-        return _all_like(cells, _NUMBER).cast(pa.float64()).cast(arrow)
+        return recast(_all_like(cells, _NUMBER).cast(pa.float64()), arrow)
     if decimal_of(type):
         return decimals_of_texts(_all_like(cells, _DECIMAL), arrow)
     raise ValueError(f"cells of {type} are read one by one")

@@ -22,6 +22,7 @@ from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, to_
 from streamkit.decimals import decimals_of_texts
 from streamkit.formats.json_documents import DEPTH_MAX, may_be_deep
 from streamkit.formats.ksql_values import BIGINT_BITS, INT_BITS, MOMENT_MS_MAX, MOMENTS, fitting_decimal, is_moment
+from streamkit.recast import recast
 from streamkit.schema import Schema
 
 _MANY_DIGITS = re.compile(rb"[0-9.]{16}|[0-9][eE]-")  # a double may not say which decimal was written
@@ -101,7 +102,7 @@ def _typed(found: list[Any], type: str, odd: set[int]) -> pa.Array:
     if type in _WHOLE_BITS and known == {int}:
         end = MOMENT_MS_MAX + 1 if type in MOMENTS else 1 << (_WHOLE_BITS[type] - 1)
         if _lie_within(found, end):
-            return pc.multiply(pa.array(found, pa.int64()), 1000).cast(arrow) if type in MOMENTS else pa.array(found, arrow)
+            return recast(pc.multiply(pa.array(found, pa.int64()), 1000), arrow) if type in MOMENTS else pa.array(found, arrow)
     if decimal_of(type) and known <= {int, float}:
         try:
             return decimals_of_texts(pa.array([None if value is None else repr(value) for value in found], pa.string()), arrow)

@@ -152,7 +152,6 @@ def test_a_collection_has_an_end(monkeypatch):
             "min_by.* by struct<.*> has no incremental state: values of array<string> have no order",
         ),
         (F.collect_set(F.array("s")), "has no incremental state"),
-        (F.count_distinct(F.array("s")), "has no incremental state"),
     ],
 )
 def test_what_has_no_state_is_refused(aggregate, message):

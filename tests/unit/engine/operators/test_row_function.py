@@ -412,7 +412,7 @@ def test_what_is_no_function_is_refused_at_the_call(stream, build, message):
     ("build", "message"),
     [
         (lambda stream: stream.map(keyed, "n int", key="city"), "has the key column 'city', which its schema does not declare; .* n, k"),
-        (lambda stream: stream.flat_map(twice, "w array<int>", key="w"), "cannot be in a key"),
+        (lambda stream: stream.flat_map(twice, "w map<string,int>", key="w"), "cannot be in a key"),
         (lambda stream: stream.flat_map_values(twice, "k int"), "declares the column 'k' as int, and it is part of the key, where it is string"),
     ],
 )  # fmt: skip
