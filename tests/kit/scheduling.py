@@ -25,10 +25,11 @@ from xdist.workermanage import WorkerController
 from tests.kit.sampling import covering
 
 SESSION = "spark"
-TOGETHER = (  # files whose tests share what takes seconds to make, such as the trees of all code
+TOGETHER = (  # files whose tests share what takes seconds to make, or would slow each other down, such as notebooks with a JVM each
     "tests/unit/engine/evolution/test_migration.py",
     "tests/unit/log/test_permissions.py",
     "tests/unit/log/rescue/test_rebuild.py",
+    "tests/unit/notebooks/test_notebooks.py",
     "tests/unit/site/test_build.py",
     "tests/unit/spark/dataframe/test_store.py",
     "tests/unit/state/test_earlier_epochs.py",
