@@ -129,7 +129,7 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 def pytest_report_header(config):
-    """Harnesses of which every seeded bug, catalog and case is taken, and why."""
+    """Name the harnesses that run every seeded bug, catalog and case, and say why."""
     names = changed()
     return [f"all bugs, catalogs and cases of harnesses that changed, or what they guard: {', '.join(names)}"] if names else []
 

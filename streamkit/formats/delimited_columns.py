@@ -21,7 +21,7 @@ from streamkit.recast import recast
 from streamkit.schema import Schema
 
 _ODD = r'["\r\n]'
-_WHOLE = r"^-?[0-9]{1,18}$"  # of which none is beyond 64 bits
+_WHOLE = r"^-?[0-9]{1,18}$"  # so few digits always fit into 64 bits
 _NUMBER = r"^-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?$"
 _DECIMAL = r"^-?[0-9]{1,38}(\.[0-9]{1,38})?$"
 _IN_QUOTES = r'^[\x00-#]|[\x00-\x20]\z|["\r\n]'

@@ -55,7 +55,7 @@ def _texts_of_times(microseconds: pa.Array) -> pa.Array:
 
 
 def _replaced(texts: pa.Array, column: pa.Array, is_other: pa.Array, text_of: Callable[[Any], str]) -> pa.Array:
-    """The texts, where values are others those that Python makes of them."""
+    """The texts; for the values marked as other, Python writes them."""
     is_other = is_other.fill_null(False)
     if not pc.any(is_other).as_py():
         return texts

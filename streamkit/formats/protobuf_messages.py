@@ -49,7 +49,7 @@ def message_for(type: str) -> str | None:
 
 
 def options_for(type: str) -> str:
-    """What stands behind a field of this type: how many digits a decimal has."""
+    """The options of a field of this type: a decimal says how many digits it has."""
     digits = decimal_of(type)
     if digits is None:
         return ""

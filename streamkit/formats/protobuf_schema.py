@@ -238,7 +238,7 @@ def protobuf_of(columns: Schema, name: str = "Record") -> str:
 
 
 def protobuf_of_types(columns: Sequence[tuple[str, str]], name: str = "Record") -> str:
-    """The same of names and types, among which `time` is a time of the day, of which columns have the milliseconds as int."""
+    """The same for names and types. The type `time` is a time of the day; its column holds the milliseconds as int."""
     body = _message(name, list(columns), "")
     files = [*(["google/protobuf/timestamp.proto"] if TIMESTAMP in body else []), *imports_for(body)]
     return "".join((_SYNTAX, *(f'import "{file}";\n' for file in files), body))

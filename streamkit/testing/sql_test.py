@@ -257,7 +257,7 @@ def _is_same(one: pa.Array, other: pa.Array) -> bool:
 
 
 def _comparable(value: Any, kind: pa.DataType) -> Any:
-    """A value that equals those that are the same: maps as dictionaries, in whatever they lie, and NaN as a text of its own."""
+    """The value in a form that `==` compares rightly: maps as dictionaries, at any depth, and NaN as a text."""
     if value is None:
         return None
     if pa.types.is_map(kind):

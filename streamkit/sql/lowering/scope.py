@@ -86,7 +86,7 @@ class Scope:
 
     @cached_property
     def _by_name(self) -> dict[tuple[str | None, str], list[ScopeColumn]]:
-        """The columns by source and name, and those that are shown by no source and name: a query of thousands of names asks for each."""
+        """The columns by source and name; a shown column also by its name alone. A query may ask for thousands of names."""
         found: dict[tuple[str | None, str], list[ScopeColumn]] = {}
         for column in self.columns or ():
             for source in (column.source, None) if column.is_shown else (column.source,):

@@ -44,7 +44,7 @@ class PartPlaces(dict[int, tuple[int, int]]):
 
 @dataclass(frozen=True)
 class ScriptText:
-    """A text in SQL: the file that it stands in, the line of Python that gave it, if one did, and whether it is in ksqlDB's dialect."""
+    """A text in SQL: its file, the line of Python that gave it, if any, and whether it is in ksqlDB's dialect."""
 
     text: str
     file: str = IN_PYTHON
