@@ -85,9 +85,12 @@ class Terminal:
 
     def end(self) -> int:
         """Wait until the program has ended; its code."""
-        while self._read():
-            pass
-        return self._process.wait(WAIT_SECONDS)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            ready, _, _ = select.select([self._ours], [], [], max(deadline - time.monotonic(), 0))
+            assert ready, f"the program did not end; there is {self._shown[self._seen :]!r}"
+            if not self._read():
+                return self._process.wait(WAIT_SECONDS)
 
     def _read(self) -> bool:
         try:

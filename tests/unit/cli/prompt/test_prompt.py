@@ -59,21 +59,27 @@ def test_statements_are_typed_completed_and_answered(terminal, tmp_path):
         prompt.until("basket")
         prompt.type(CTRL_C)
         prompt.until(PROMPT)
-        prompt.type(f"half a statement{CTRL_C}")
-        prompt.until(PROMPT)
+        prompt.type("half a statement")
+        _forget(prompt, "half a statement")
         prompt.type(CTRL_D)
         assert prompt.end() == 0
     with terminal() as prompt:
         prompt.until(PROMPT)
         prompt.type(UP)
-        prompt.until("EMIT CHANGES;")
-        prompt.type(CTRL_C)
-        prompt.until(PROMPT)
+        _forget(prompt, "EMIT CHANGES;")
         prompt.type(f"help{ENTER}")
         prompt.until("exit, quit or Ctrl-D")
         prompt.until(PROMPT)
         prompt.type(f"quit{ENTER}")
         assert prompt.end() == 0
+
+
+def _forget(prompt, typed):
+    """Forget by Ctrl-C what is typed: it is drawn once more, behind a prompt, and only the prompt behind it reads what is typed next."""
+    prompt.until(typed)
+    prompt.type(CTRL_C)
+    prompt.until(typed)
+    prompt.until(PROMPT)
 
 
 def test_a_prompt_without_prompt_toolkit(terminal):
