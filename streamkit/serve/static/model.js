@@ -41,6 +41,13 @@ export class Model {
 
 // What the server answers; what it refuses is an error with its message and hint.
 export async function ask(path, parameters = {}, options = {}) {
+  return (await answered(path, parameters, options)).text().then(parsed).catch(() => ({}));
+}
+
+export const away = () => Object.assign(new Error('The server does not answer.'), {hint: 'Is streamkit serve still running?', isAway: true});
+
+// An answer whose body nobody has read yet, with the same errors.
+export async function answered(path, parameters = {}, options = {}) {
   const given = Object.entries(parameters).flatMap(([name, value]) => Array.isArray(value) ? value.map(one => [name, one]) : [[name, value]]);
   const query = new URLSearchParams(given.filter(([name, value]) => value !== null && value !== undefined && (value !== '' || name.startsWith('key.'))));
   let answer;
@@ -48,14 +55,12 @@ export async function ask(path, parameters = {}, options = {}) {
     answer = await fetch(query.size ? `${path}?${query}` : path, {headers: {Accept: 'application/json'}, ...options});
   } catch (error) {
     if (error.name === 'AbortError') throw error;
-    throw Object.assign(new Error('The server does not answer.'), {hint: 'Is streamkit serve still running?', isAway: true});
+    throw away();
   }
-  const body = await answer.text().then(parsed).catch(() => ({}));
-  if (!answer.ok) {
-    if (answer.status === 401) dispatchEvent(new Event('streamkit:token'));
-    throw Object.assign(new Error(body.message ?? `The server answered ${answer.status}.`), {hint: body.hint, status: answer.status, faults: body.faults});
-  }
-  return body;
+  if (answer.ok) return answer;
+  if (answer.status === 401) dispatchEvent(new Event('streamkit:token'));
+  const {error: kind, message = `The server answered ${answer.status}.`, hint, faults} = await answer.text().then(parsed).catch(() => ({}));
+  throw Object.assign(new Error(message), {kind, hint, faults, status: answer.status});
 }
 
 // JSON as a value. A whole number that JavaScript would round stays the text that it is, so that it is shown, and found again, with all its digits.

@@ -60,7 +60,7 @@ export function go(href, {replace = false, isSamePage = false} = {}) {
 export function situation(text, kind = '') {
   const place = document.getElementById('situation'), isBad = kind === 'bad';
   if (!isBad) heard = new Date();
-  const told = isBad && heard ? `${text} What is shown is of ${heard.toISOString().slice(11, 19)}.` : text;
+  const told = isBad && heard ? `${/[.!?]$/.test(text) ? text : `${text}.`} What is shown is of ${heard.toISOString().slice(11, 19)}.` : text;
   if (place.textContent !== told) place.textContent = told;
   place.className = kind;
   document.body.classList.toggle('away', isBad);

@@ -2,47 +2,91 @@
 // the seventh page would wait for ever. So a page that is hidden has no stream, and those that are shown share a few connections in turns.
 // A query that goes on begins anew with each connection, so it keeps its own.
 
-import {parsed} from './model.js';
+import {answered, away, parsed} from './model.js';
 
 const STREAMS = 3, QUERIES = 2; // connections; what is left is for everything else that pages ask
 const TURN_MS = 1000; // a page keeps its connection for so long while others wait
+const AGAIN_MS = 2000; // after a refusal
+const LATER = [401, 404, 408, 410, 429]; // refusals of a moment, as those of the server's own trouble; after others the same question is refused again
 
-// Events of the server until the signal; the browser connects again by itself. What is committed once they have `begun` is among them. One that
-// `hasCursor` goes on behind its last event after a pause. `wait` is called if a query must wait for another page.
-export async function listen(path, parameters, signal, events, fail, begun = () => {}, {hasCursor = false, isQuery = false, wait = () => {}} = {}) {
-  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== ''));
-  let isOver = false;
-  const hear = slot => new Promise(done => {
-    const source = new EventSource(query.size ? `${path}?${query}` : path);
-    for (const [name, hook] of Object.entries({begun: () => {}, ...events})) {
-      source.addEventListener(name, event => {
-        if (hasCursor) query.set('cursor', event.lastEventId);
-        hook(parsed(event.data));
-      });
-    }
-    source.onopen = begun;
-    source.onerror = () => {
-      isOver = source.readyState === EventSource.CLOSED;
-      fail(isOver);
-      if (isOver) end();
-    };
-    const end = () => {
-      source.close();
-      clearInterval(turn);
-      signal.removeEventListener('abort', end);
-      document.removeEventListener('visibilitychange', hidden);
-      done();
-    };
-    const hidden = () => { if (document.hidden) end(); };
-    const turn = isQuery || !slot ? null : setInterval(async () => { if (await isWanted(slot)) end(); }, TURN_MS);
-    signal.addEventListener('abort', end);
+// Events of the server until the signal. What is committed once they have `begun` is among them. One that `hasCursor` goes on behind its last event after
+// a pause; `anew` is called where that is gone, because what the events are of was deleted and made again, and then it begins with `newest`.
+// `fail` is told each time that the server does not answer or refuses, and why; it is asked again, unless the error is the end. A query is not:
+// it would begin anew, and nobody would see that rows between are missing. `wait` is called if it must wait for another page.
+export async function listen(path, parameters, signal, events, {begun = () => {}, fail, anew = () => {}, newest = {}, hasCursor = false, isQuery = false, wait = () => {}}) {
+  let asked = parameters;
+  const hear = async slot => {
+    const leaving = new AbortController(), leave = () => leaving.abort(), hidden = () => { if (document.hidden) leave(); };
+    const turn = isQuery || !slot ? null : setInterval(async () => { if (await isWanted(slot)) leave(); }, TURN_MS);
+    signal.addEventListener('abort', leave);
     if (!isQuery) document.addEventListener('visibilitychange', hidden);
-    if (signal.aborted) end();
-  });
-  while (!signal.aborted && !isOver) {
+    try {
+      const answer = await answered(path, asked, {headers: {Accept: 'text/event-stream'}, signal: leaving.signal});
+      begun();
+      for await (const {event, id, data} of eventsOf(answer.body)) {
+        if (leaving.signal.aborted) return null;
+        if (hasCursor && id) {
+          const {offset, time, ...others} = asked; // a cursor stands for them
+          asked = {...others, cursor: id};
+        }
+        if (event === 'problem') return Object.assign(new Error(data.message), {hint: data.hint, faults: data.faults});
+        events[event]?.(data);
+      }
+      return away();
+    } catch (error) {
+      if (leaving.signal.aborted) return null;
+      return error instanceof TypeError ? away() : error; // a body that breaks off is a TypeError
+    } finally {
+      leave();
+      clearInterval(turn);
+      signal.removeEventListener('abort', leave);
+      document.removeEventListener('visibilitychange', hidden);
+    }
+  };
+  while (!signal.aborted) {
     if (!isQuery) await untilShown(signal);
-    await withConnection(isQuery, signal, hear, wait);
+    const error = await withConnection(isQuery, signal, hear, wait);
+    if (signal.aborted || !error) continue;
+    if (error.kind === 'Gone' && asked.cursor) {
+      const {cursor, ...others} = asked;
+      asked = {...others, ...newest};
+      anew();
+      continue;
+    }
+    const isEnd = isQuery || error.status >= 400 && error.status < 500 && !LATER.includes(error.status);
+    fail(error, isEnd);
+    if (isEnd) return;
+    await pause(AGAIN_MS, signal);
   }
+}
+
+// The events of a body, each as its name, id and value. The browser's own EventSource tells nobody why it was refused.
+async function* eventsOf(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  for (;;) {
+    const {value, done} = await reader.read();
+    if (done) return;
+    let from = Math.max(0, text.length - 1), end; // what was read before has no end of an event
+    text += value;
+    while ((end = text.indexOf('\n\n', from)) >= 0) {
+      const fields = Object.fromEntries(text.slice(0, end).split('\n').map(line => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1).trimStart()]));
+      text = text.slice(end + 2), from = 0;
+      if (fields.event) yield {...fields, data: parsed(fields.data)};
+    }
+  }
+}
+
+function pause(milliseconds, signal) {
+  return new Promise(done => {
+    const timer = setTimeout(over, milliseconds);
+    signal.addEventListener('abort', over);
+    function over() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', over);
+      done();
+    }
+  });
 }
 
 // Until the page is shown, or the signal.
@@ -62,24 +106,21 @@ function untilShown(signal) {
 
 const isWanted = async slot => (await navigator.locks.query()).pending.some(one => one.name === slot);
 
-// Do the work with one of the connections that the pages of this browser share; it is told which. Browsers have locks for pages of this machine and for
+// What the work gives with one of the connections that the pages of this browser share; it is told which. Browsers have locks for pages of this machine and for
 // those by HTTPS. Elsewhere each page has a connection at once.
 async function withConnection(isQuery, signal, work, wait) {
-  if (signal.aborted) return;
-  if (!navigator.locks) {
-    await work(null);
-    return;
-  }
+  if (signal.aborted) return null;
+  if (!navigator.locks) return work(null);
   const slots = Array.from({length: isQuery ? QUERIES : STREAMS}, (_, at) => `streamkit ${isQuery ? 'query' : 'stream'} ${at}`);
   for (const slot of slots) {
-    const isFree = await navigator.locks.request(slot, {ifAvailable: true}, async lock => {
-      if (lock) await work(slot);
-      return Boolean(lock);
-    });
-    if (isFree) return;
+    const done = await navigator.locks.request(slot, {ifAvailable: true}, async lock => lock && {found: await work(slot)});
+    if (done) return done.found;
   }
   wait();
   const pending = (await navigator.locks.query()).pending.map(one => one.name), waiting = slot => pending.filter(name => name === slot).length;
   const shortest = slots.reduce((best, slot) => waiting(slot) < waiting(best) ? slot : best);
-  await navigator.locks.request(shortest, {signal}, () => work(shortest)).catch(error => { if (error.name !== 'AbortError') throw error; });
+  return navigator.locks.request(shortest, {signal}, () => work(shortest)).catch(error => {
+    if (error.name !== 'AbortError') throw error;
+    return null;
+  });
 }

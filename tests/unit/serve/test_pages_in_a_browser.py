@@ -20,6 +20,7 @@ from streamkit import functions as F
 from streamkit.connectors import run as run_connectors
 from streamkit.connectors.files.source import FileSource
 from streamkit.connectors.runtime.status import FAILED, TaskStatus, read_requests, write_status
+from streamkit.serve.limits import ServeLimits
 from streamkit.serve.server import Server
 from tests.kit.waiting import wait_until
 from tests.unit.serve.conftest import letters_of, send_orders, totals
@@ -159,6 +160,91 @@ def test_many_pages_of_one_browser(browser, running, log):
     expect(queries[2], "document.body.innerText.includes('rows so far')")
     context.close()
     assert errors == []
+
+
+def shown_ids(opened):
+    return sorted(int(id) for id in re.findall(r"\b5\d\d\d\b", text_of(opened, ".records")))
+
+
+def test_tails_of_a_topic_that_is_made_again(browser, log):
+    """Each of five tails says that their topic is gone, also one that waited for its turn; once it is there again, each shows its records once."""
+    with Server(log, port=0) as server:
+        context = browser.new_context(base_url=server.address)
+        pages = [context.new_page() for _ in range(5)]
+        for opened in pages:
+            opened.set_default_timeout(WAIT_MS)
+            opened.goto("/topics/orders?live=true")
+        for opened in pages:
+            expect(opened, "document.body.innerText.includes('Waiting for records')")
+        send_orders(log, 5_000, 1)
+        for opened in pages:
+            expect(opened, "document.querySelector('.records').innerText.includes('5000')")
+        log.delete_topic("orders")
+        for opened in pages:
+            expect(opened, "/orders.* What is shown is of/.test(document.querySelector('#situation').innerText)")
+            assert shown_ids(opened) == [5_000]
+        log.create_topic("orders", "amount double, id bigint, customer string", partitions=2)
+        send_orders(log, 5_100, 3)
+        for opened in pages:
+            expect(opened, "document.querySelector('.records').innerText.includes('5102')")
+        send_orders(log, 5_103, 1)
+        for opened in pages:
+            expect(opened, "document.querySelector('.records').innerText.includes('5103')")
+            assert shown_ids(opened) == [5_100, 5_101, 5_102, 5_103]
+            assert opened.locator("#situation").inner_text() == "" and "made again" in text_of(opened, "p[role=status]")
+            assert "amount double, id bigint" in text_of(opened, "dl.facts")
+        context.close()
+
+
+def test_a_tail_beyond_the_streams_of_a_server_waits_for_one(browser, log):
+    """It says why it has none, and goes on once another page is closed; a question that is wrong is not asked again."""
+    with Server(log, port=0, limits=ServeLimits(streams=1)) as server:
+        first, second = [browser.new_page(base_url=server.address) for _ in range(2)]
+        for opened in (first, second):
+            opened.goto("/topics/orders?live=true")
+            expect(opened, "/Waiting for records|Connecting/.test(document.body.innerText)")
+        expect(second, "document.querySelector('#situation').innerText.includes('1 streams are open')")
+        first.close()
+        expect(second, "document.querySelector('#situation').innerText === ''")
+        send_orders(log, 5_000, 1)
+        expect(second, "document.querySelector('.records').innerText.includes('5000')")
+        asked = []
+        second.on("request", lambda request: asked.append(request.url))
+        second.goto("/topics/orders?live=true&where=amount+%3E")
+        expect(second, "document.querySelector('.records .problem')?.innerText.includes('amount')")
+        before = len(asked)
+        second.wait_for_timeout(4_000)
+        assert len(asked) == before
+        second.close()
+
+
+def test_live_pages_outlive_a_server_and_its_token(browser, log, tmp_path):
+    """A tail whose server begins again with another token asks for it, and goes on behind its last record; a query says that it ends."""
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef-old\n")
+    server = Server(log, port=0, token_file=str(token))
+    server.__enter__()
+    context = browser.new_context(base_url=server.address)
+    context.add_cookies([{"name": "streamkit_token", "value": "0123456789abcdef-old", "url": server.address}])
+    tail, query = context.new_page(), context.new_page()
+    tail.goto("/topics/orders?live=true")
+    query.goto("/sql?text=SELECT+id+FROM+orders+EMIT+CHANGES&run=true")
+    expect(query, "document.querySelector('.results .note')?.textContent.includes('0 rows')")
+    expect(tail, "document.body.innerText.includes('Waiting for records')")
+    send_orders(log, 5_000, 1)
+    for opened in (tail, query):
+        expect(opened, "document.body.innerText.includes('5000')")
+    server.__exit__(None, None, None)
+    expect(tail, "document.querySelector('#situation').innerText.includes('does not answer')")
+    expect(query, "document.querySelector('.results .problem')?.innerText.includes('the server ends')")
+    assert "5000" in text_of(query, ".results") and query.get_by_role("button", name="Stop").count() == 0
+    token.write_text("0123456789abcdef-new\n")
+    with Server(log, port=urlsplit(server.address).port, token_file=str(token)):
+        expect(tail, "document.querySelector('input[name=token]')")
+        tail.get_by_label("token").fill("0123456789abcdef-new")
+        tail.get_by_role("button", name="Go on").click()
+        expect(tail, "document.body.innerText.includes('Waiting for records')")
+    context.close()
 
 
 def test_new_epochs_come_behind_those_shown(page, running, log):

@@ -104,7 +104,7 @@ export async function render({model, el, signal, go, situation}) {
     }
   }
   if (!signal) return;
-  listen(`${base}/events`, {}, signal, {state: told, problem: failed}, isClosed => situation('The server does not answer.', 'bad'));
+  listen(`${base}/events`, {}, signal, {state: told}, {fail: error => { if (error.isAway) situation(error.message, 'bad'); else failed(error); }});
   keepAsking(() => ask(`${base}/epochs`, {last: wanted()}), 2, signal, showEpochs, () => {});
 }
 

@@ -180,12 +180,16 @@ function liveRows({place, signal, situation, close, parameters}) {
     columns: found => { columns = found, rows = [], seen = 0; soon(); },
     rows: found => { seen += found.length, fresh = new Set(found), rows = found.reverse().concat(rows).slice(0, KEPT); soon(); },
     end: () => { close(); draw(); note.append(' The query has ended.'); },
-    problem: error => { close(); place.append(problem(error)); },
-  }, isOver => {
-    if (isOver) { close(); place.append(problem({message: 'The server does not begin this query.', hint: 'There may be as many open streams as it allows.'})); }
-    else situation?.('The server does not answer.', 'bad');
-  }, () => { situation?.(''); if (!seen) note.textContent = 'Waiting for rows …'; },
-  {isQuery: true, wait: () => { note.textContent = 'Waiting, since other pages of this browser run as many queries that go on as it has connections for …'; }});
+  }, {
+    isQuery: true,
+    begun: () => { situation?.(''); note.textContent = 'Waiting for rows …'; },
+    fail: error => {
+      close();
+      if (columns.length) draw(); else note.textContent = '';
+      place.append(problem(error.isAway ? {message: 'The connection to the server is lost, and the query has ended with it.', hint: 'Run begins it anew.'} : error));
+    },
+    wait: () => { note.textContent = 'Waiting, since other pages of this browser run as many queries that go on as it has connections for …'; },
+  });
 }
 
 function sourceTable(found, choose) {

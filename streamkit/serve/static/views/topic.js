@@ -50,12 +50,17 @@ export async function render({model, el, signal, go, situation}) {
       if (error.name !== 'AbortError') failed(error);
     }
   };
+  const describe = () => ask(base, {}, {signal}).then(found => {
+    about.replaceChildren(...described(found));
+    types = typesOf(found.schema ?? '');
+    drawRows();  // which may have come before their types
+  }, error => about.replaceChildren(problem(error)));
   const tail = own => {
     rows = [], kept = new Set(), isPaused = false, pause.textContent = 'Pause';
     note.textContent = 'Connecting …';
     drawRows();
-    let skipped = 0, seen = 0;
-    const say = () => { note.textContent = `${number(seen)} records since this page was opened${skipped ? `; ${number(skipped)} came too fast to be shown` : ''}.`; };
+    let skipped = 0, seen = 0, before = '';
+    const say = () => { note.textContent = `${before}${number(seen)} record${seen === 1 ? '' : 's'} since this page was opened${skipped ? `; ${number(skipped)} came too fast to be shown` : ''}.`; };
     const {limit, time: _, offset: __, ...wanted} = chosen();
     listen(`${base}/records`, {...wanted, limit: KEPT}, own, {
       records: found => {
@@ -68,8 +73,16 @@ export async function render({model, el, signal, go, situation}) {
         say();
       },
       skipped: found => { skipped += found.records ?? 0; say(); },
-      problem: error => failed(error),
-    }, () => situation('The server does not answer.', 'bad'), () => { situation(''); if (!seen) note.textContent = 'Waiting for records …'; }, {hasCursor: true});
+    }, {
+      hasCursor: true, newest: {offset: -KEPT},
+      begun: () => { situation(''); if (!seen) note.textContent = `${before}Waiting for records …`; },
+      fail: (error, isEnd) => { if (isEnd) failed(error); else situation(error.message, 'bad'); },
+      anew: () => {
+        rows = [], kept = new Set(), skipped = 0, seen = 0, before = 'The topic was made again, and its newest records are shown. ';
+        drawRows();
+        describe();
+      },
+    });
   };
   pause.onclick = () => { isPaused = !isPaused; pause.textContent = isPaused ? 'Go on' : 'Pause'; };
   more.onclick = () => { go(state(cursor), {isSamePage: true}); read(cursor); };
@@ -80,11 +93,7 @@ export async function render({model, el, signal, go, situation}) {
     make('label', {class: 'beside'}, isLive, 'live'), pause);
   el.replaceChildren(make('h1', {}, name), about, make('h2', {}, 'Records'), form, note, records, more);
   signal?.addEventListener('abort', () => leaving?.abort());
-  ask(base, {}, {signal}).then(found => {
-    about.replaceChildren(...described(found));
-    types = typesOf(found.schema ?? '');
-    drawRows();  // which may have come before their types
-  }, error => about.replaceChildren(problem(error)));
+  describe();
   await read(query.cursor ?? null);
 }
 
