@@ -217,7 +217,7 @@ class FileSink(Sink):
         return names.getvalue().encode() + csv_lines(declared.format, chosen)
 
     def _finish(self, mark: Mark) -> None:
-        """Give the files of a commit their names, of which none is taken from another file; those that have them already are left."""
+        """Give the files of a commit their names; no other file is replaced, and a file that has its name already stays."""
         for hidden, final in mark.files:
             own, name = self._root / hidden, self._root / final
             with suppress(FileNotFoundError):  # it has its name already, perhaps from another task in this moment

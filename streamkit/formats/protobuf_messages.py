@@ -17,7 +17,7 @@ DATE, TIME_OF_DAY, DECIMAL = "google.type.Date", "google.type.TimeOfDay", "confl
 DECIMAL_WITHOUT_DIGITS = "decimal(38,18)"  # of a field that does not say them
 _META, _FIELD_META = "confluent/meta.proto", "confluent.field_meta"
 _DAY_MS = 24 * 60 * 60 * 1000
-_DECIMAL_BYTES_MAX = 32  # more than 38 digits, some of which may be zeros behind the point
+_DECIMAL_BYTES_MAX = 32  # more than 38 digits need; there may be zeros behind the point
 _EPOCH_DAY = dt.date(1970, 1, 1)
 _EXACT = decimal.Context(prec=80)
 

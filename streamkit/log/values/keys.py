@@ -317,7 +317,7 @@ def _one_zero_one_nan(values: AnyArray) -> AnyArray:
 
 @dataclass(frozen=True, eq=False)
 class _KeyReader:
-    """Reads columns of keys: those that end at `ends` in `data`, of the rows with these numbers."""
+    """Reads columns of keys; the key of each of these rows ends at its place in `ends` of `data`."""
 
     data: Bytes
     ends: Integers
