@@ -98,10 +98,17 @@ def refusal_response(refused: RefusedError) -> Response:
 
 @dataclass(frozen=True)
 class Event:
-    """A server-sent event as text, and how many records it shows or says to be left out."""
+    """A server-sent event, whose `data` is JSON; behind which `id` a reader goes on; and how many records it shows or says to be left out."""
 
-    text: str
+    name: str
+    data: str
+    id: str | None = None
     records: int = 0
+
+    @property
+    def text(self) -> str:
+        """The event as a stream has it."""
+        return event_text(self.name, self.data, self.id)
 
 
 def event_text(event: str, data: str, id: str | None = None) -> str:

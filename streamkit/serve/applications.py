@@ -12,7 +12,7 @@ from streamkit.description.programs import ProgramStart, ProgramStartDescription
 from streamkit.engine.runs.step_figures import StepFigures
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.log import Log
-from streamkit.serve.answers import Event, StreamAnswer, event_text
+from streamkit.serve.answers import Event, StreamAnswer
 from streamkit.serve.forms import EVENTS
 from streamkit.serve.refusals import absent, bad_request
 from streamkit.serve.resource import Asked, Parameter, Resource
@@ -72,7 +72,7 @@ class ApplicationSight:
         state = application_state(self.log, self.name)
         newest = epochs_of(self.log, self.name, EPOCHS_IN_EVENTS)
         value = application_description(self.log, state).to_json() | {"newest_epoch": newest[-1] if newest else None}
-        event = Event(event_text("state", json_text(value), str(state.epoch)))
+        event = Event("state", json_text(value), str(state.epoch))
         return {query: [event] for query in queries}
 
 

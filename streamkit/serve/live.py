@@ -7,11 +7,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar, final
 
 from streamkit.connectors.files.record_lines import json_text
 from streamkit.log.log import Log
-from streamkit.serve.answers import Event, event_text, problem_event
+from streamkit.serve.answers import Event, problem_event
 from streamkit.serve.refusals import refusal_of
 from streamkit.serve.sql_sessions import OpenQuery, SqlSessions
 from streamkit.serve.writer import Writer
@@ -73,7 +74,7 @@ class Viewer:
     def offer(self, event: Event) -> None:
         """Write an event for it; without room it is left out, and who reads is told so in the place of it."""
         if self._queue.qsize() >= QUEUED_EVENTS:
-            self._left_out.append(Event("", event.records))
+            self._left_out.append(replace(event, data=""))
             return
         self._tell_left_out()
         self._queue.put_nowait(event.text)
@@ -89,7 +90,8 @@ class Viewer:
         if self._left_out:
             records, events = sum(one.records for one in self._left_out), len(self._left_out)
             counted = {"records": records} if records else {"events": events}
-            self._queue.put_nowait(event_text("skipped", json_text({**counted, "why": "the client reads too slowly"})))
+            why = json_text({**counted, "why": "the client reads too slowly"})
+            self._queue.put_nowait(Event("skipped", why, self._left_out[-1].id).text)
             self._left_out = []
 
     async def each(self) -> AsyncIterator[str]:

@@ -23,7 +23,7 @@ from streamkit.query.predicate import parse_predicate
 from streamkit.query.record_page import PageLimits, PageReader, RecordPage
 from streamkit.query.tail import TOO_MANY, Tail
 from streamkit.query.wanted import RECORD_COLUMNS, Wanted, check_offset, condition_schema
-from streamkit.serve.answers import Event, RowsAnswer, StreamAnswer, event_text, json_lines_of
+from streamkit.serve.answers import Event, RowsAnswer, StreamAnswer, json_lines_of
 from streamkit.serve.cursors import cursor_place, cursor_text
 from streamkit.serve.forms import EVENTS, ROW_FORMS
 from streamkit.serve.refusals import RefusedError, bad_request, refusal_of
@@ -192,7 +192,11 @@ class TopicTail:
         return {
             query: [
                 *self._events(query, page.rows),
-                *(_skipped(one.partition, one.start, one.end, one.why) for one in page.skipped if query.has(one.partition)),
+                *(
+                    _skipped(one.partition, one.start, one.end, one.why, _cursor(self.topic, self.at))
+                    for one in page.skipped
+                    if query.has(one.partition)
+                ),
             ]
             for query in queries
         }
@@ -206,13 +210,12 @@ class TopicTail:
         if query.partitions is not None:
             found = found.filter(pc.is_in(found.column(PARTITION), pa.array(query.partitions, pa.int32())))
         found = wanted.matching(found).select([*query.columns, TIMESTAMP, PARTITION, OFFSET, DELETED])
-        events = []
+        events, cursor = [], _cursor(self.topic, self.at)
         if (more := found.num_rows - TAIL_SHOWN_ROWS) > 0:
-            events.append(_left_out(more, TOO_MANY))
+            events.append(_left_out(more, TOO_MANY, cursor))
             found = found.slice(more)
         if found.num_rows:
-            format = None if query.is_raw else self.topic.format
-            events += records_events(found, format, _cursor(self.topic, self.at))
+            events += records_events(found, None if query.is_raw else self.topic.format, cursor)
         return events
 
 
@@ -225,20 +228,20 @@ def records_events(rows: pa.RecordBatch, format: Any, cursor: str) -> list[Event
         decoded, failure = decoded_rows(format, rows)
         lines = json_lines_of(table, with_header_pairs(decoded))
     shown = lines.decode().splitlines()
-    events = [Event(event_text("records", f"[{', '.join(shown)}]", cursor), len(shown))] if shown else []
+    events = [Event("records", f"[{', '.join(shown)}]", cursor, len(shown))] if shown else []
     if failure is not None:
-        events.append(_left_out(rows.num_rows - len(shown), str(failure)))
+        events.append(_left_out(rows.num_rows - len(shown), str(failure), cursor))
     return events
 
 
-def _left_out(records: int, why: str) -> Event:
-    return Event(event_text("skipped", json_text({"records": records, "why": why})), records)
+def _left_out(records: int, why: str, cursor: str) -> Event:
+    return Event("skipped", json_text({"records": records, "why": why}), cursor, records)
 
 
-def _skipped(partition: int, start: int, end: int, why: str) -> Event:
+def _skipped(partition: int, start: int, end: int, why: str, cursor: str) -> Event:
     """Offsets whose records were not read, so that nobody knows how many of them were asked for."""
     found = {"records": end - start, "partition": partition, "from": start, "to": end, "why": why}
-    return Event(event_text("skipped", json_text(found)), end - start)
+    return Event("skipped", json_text(found), cursor, end - start)
 
 
 async def _tail(asked: Asked, wanted: Wanted) -> AsyncIterator[str]:
@@ -261,27 +264,26 @@ def _before(asked: Asked, wanted: Wanted, tail: TopicTail, is_first: bool) -> li
     """
     The records that were asked for; if a page has no room for some, they are left out, and the page says so.
 
-    The next request gets all new records that fit into a page, whatever `limit` the first request had.
+    Behind a cursor these are all records that fit into a page, whatever `limit` is.
     """
     if is_first:
         tail.begin()
     topic, ends = wanted.topic, tail.at
     starts = _starts(asked, wanted, LATEST)
-    goes_on = asked.last_event is not None and asked["cursor"] is None
-    values = {**asked.values, "limit": asked.limits.rows} if goes_on else asked.values
+    values = asked.values if _place(asked) is None else {**asked.values, "limit": asked.limits.rows}
     page = _page(replace(asked, values=values), wanted, starts, ends)
     table = page.rows
     format = None if asked["raw"] else topic.format
     events = records_events(one_batch(table), format, _cursor(topic, {**ends, **page.following})) if table.num_rows else []
     why = str(page.failure) if page.failure is not None else page.why or "the page before the live records is full"
-    left = [
-        (one, offset, ends[one])
-        for one, offset in sorted(page.following.items())
-        if offset < ends.get(one, 0) and (wanted.partitions is None or one in wanted.partitions)
-    ]
-    gone = [_skipped(*place, DELETED_BEFORE) for place in _deleted_since(asked, wanted)]
-    begun = Event(event_text("begun", "{}", _cursor(topic, {**ends, **starts})))
-    return [begun, *gone, *events, *(_skipped(*place, why) for place in left)]
+    begun = _cursor(topic, {**ends, **starts})
+    gone = [_skipped(*place, DELETED_BEFORE, begun) for place in _deleted_since(asked, wanted)]
+    left, at = [], {**ends, **page.following}
+    for one, offset in sorted(page.following.items()):
+        if offset < ends.get(one, 0) and (wanted.partitions is None or one in wanted.partitions):
+            at[one] = ends[one]
+            left.append(_skipped(one, offset, ends[one], why, _cursor(topic, at)))
+    return [Event("begun", "{}", begun), *gone, *events, *left]
 
 
 PARAMETERS = (

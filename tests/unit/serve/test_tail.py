@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import random
 import shutil
 import threading
 import time
 
 import httpx
 import pyarrow as pa
+import pytest
 
 import streamkit as sk
 from streamkit.serve import live, records, stores
@@ -18,6 +20,7 @@ from streamkit.serve.answers import Event
 from streamkit.serve.limits import ServeLimits
 from streamkit.serve.server import Server
 from streamkit.state import view
+from tests.kit.sampling import seeds
 from tests.kit.waiting import wait_until
 from tests.unit.serve.conftest import events_of, send_orders, serving, streaming, totals
 
@@ -234,7 +237,7 @@ def test_who_has_left_costs_nothing(log, api):
 def offered(viewer, count):
     """Offer so many events of ten records each to a viewer that reads nothing."""
     for number in range(count):
-        viewer.offer(Event(f"event {number}", 10))
+        viewer.offer(Event("event", str(number), f"id {number}", 10))
 
 
 def test_a_reader_that_is_slow_is_told_what_it_missed():
@@ -242,11 +245,12 @@ def test_a_reader_that_is_slow_is_told_what_it_missed():
     viewer = live.Viewer("query")
     offered(viewer, live.QUEUED_EVENTS + 3)
     taken = [viewer._queue.get_nowait() for _ in range(2)]
-    viewer.offer(Event("later", 1))
+    viewer.offer(Event("later", "0", records=1))
     viewer.end()
     rest = list(itertools.takewhile(lambda text: text is not None, iter(viewer._queue.get_nowait, None)))
-    assert taken == ["event 0", "event 1"]
-    assert '"records": 30' in rest[-2] and rest[-1] == "later"
+    assert taken == [Event("event", number, f"id {number}").text for number in "01"]
+    assert '"records": 30' in rest[-2] and rest[-1] == Event("later", "0").text
+    assert f"id: id {live.QUEUED_EVENTS + 2}\n" in rest[-2]  # or who comes again would read what was told to be left out
 
 
 def test_a_reader_that_is_slow_is_told_at_once_when_it_reads_again():
@@ -276,6 +280,60 @@ def test_a_reader_that_comes_again_misses_nothing(log, api):
         assert sorted(ids(stream, 900)) == list(range(60, 960))
         send_orders(log, 960, 1)
         assert ids(stream, 1) == [960]
+
+
+@pytest.mark.parametrize("seed", seeds(4))
+def test_who_breaks_off_anywhere_counts_each_record_once(tmp_path, seed):
+    """
+    By an id in the header, in the URL, or an old one in the URL and the last one in the header, with any `limit` and limits of the server:
+    what is shown and what is said to be left out are all records, each once, and nothing is left out that has room behind a cursor.
+    """
+    chance = random.Random(seed)
+    with sk.open_log(tmp_path / "log") as log:
+        log.create_topic("orders", "id bigint", partitions=chance.choice([1, 3]))
+        limits = ServeLimits(rows=chance.choice([7, 50, 1_000]))
+        with serving(log, limits=limits) as client, log.producer() as producer:
+            sent, counted, shown, cursor, begun_at = 0, 0, set[int](), None, None
+            while sent < 2_000 or counted < sent:
+                if sent < 2_000:
+                    more = chance.choice([1, 20, 600])
+                    producer.send_batch("orders", [{"id": number} for number in range(sent, sent + more)])
+                    producer.flush()
+                    sent += more
+                way = chance.choice(["header", "url", "both"])
+                parameters = {"limit": min(limits.rows, chance.choice([1, 5, 1_000]))}
+                headers = {"Accept": "text/event-stream"}
+                if cursor is None:
+                    parameters["offset"] = "earliest"
+                if cursor is not None and way != "url":
+                    headers["Last-Event-ID"] = cursor
+                if cursor is not None and way != "header":
+                    parameters["cursor"] = cursor if way == "url" else begun_at
+                has_room = cursor is not None and sent - counted <= limits.rows
+                with client.stream("GET", RECORDS, params=parameters, headers=headers) as answer:
+                    for id, event, data in itertools.islice(identified(answer.iter_lines()), chance.randrange(1, 4)):
+                        cursor, begun_at = id or cursor, begun_at or id
+                        assert event != "skipped" or not has_room
+                        if event == "records":
+                            assert shown.isdisjoint(one["id"] for one in data)
+                            shown.update(one["id"] for one in data)
+                        counted += len(data) if event == "records" else data.get("records", 0)
+                        assert counted <= sent
+                        if counted >= sent:
+                            break  # nothing more comes
+
+
+def identified(lines):
+    """The events of a stream, each with its id, its name and its data."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if line:
+            fields[name] = value
+        else:
+            if "event" in fields:
+                yield fields.get("id"), fields["event"], json.loads(fields["data"])
+            fields = {}
 
 
 def test_a_log_that_is_deleted_underneath_ends_its_streams(tmp_path):
