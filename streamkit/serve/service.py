@@ -33,7 +33,7 @@ from streamkit.serve.resource import Asked, Resource
 from streamkit.serve.routes import RESOURCES
 from streamkit.serve.safety import ANSWER_HEADERS, Safety
 from streamkit.serve.sql_sessions import SqlSessions
-from streamkit.sql.pull.abandonment import abandoned_unless
+from streamkit.sql.pull.abandonment import AbandonedError, abandoned_unless
 
 Result = TypeVar("Result")
 EVENT_HEADERS = {"X-Accel-Buffering": "no"}  # a proxy that keeps events back until there are many shows nothing live
@@ -81,6 +81,8 @@ class Service:
                 await self._connect(scope, receive, send)
                 return
             response = await self._response(scope, heard, gone)
+        except AbandonedError:
+            return  # who asked has gone
         except Exception as error:  # noqa: BLE001  whatever it is, the sender gets words
             response = self._refused(refusal_of(error))
             if response.status_code == 404 and _is_of_a_person(scope):
@@ -116,6 +118,8 @@ class Service:
             raise
         try:
             return await self._checked_response(resource, names, scope, receive, gone)
+        except AbandonedError:
+            raise
         except Exception as error:
             refused = refusal_of(error)
             if resource.error_facts is not None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import socket
 import threading
+from contextlib import closing
 
 import httpx
 import pytest
@@ -12,7 +16,7 @@ from streamkit.serve.server import Server
 from tests.kit.waiting import wait_until
 from tests.unit.serve.conftest import events_of
 
-pytest.importorskip("h2")
+h2 = pytest.importorskip("h2.connection")
 RECORDS, EVENTS = "/api/v1/topics/orders/records", {"Accept": "text/event-stream"}
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -76,3 +80,23 @@ def test_streams_of_one_connection_are_limited_and_end(log):
         assert seen.wait(30)
     reader.join(30)
     assert not reader.is_alive() and set(events) <= {"begun", "comment"}
+
+
+def test_requests_that_are_given_up_are_no_errors(log, caplog):
+    """Queries whose requests are reset as soon as they are sent end without a word in the log of the server, which goes on."""
+    query = json.dumps({"sql": "SELECT * FROM orders"}).encode()
+    with Server(log, port=0) as server, client_of(server) as client:
+        host, _, port = server.address.removeprefix("http://").rpartition(":")
+        connection = h2.H2Connection()
+        with closing(socket.create_connection((host, int(port)))) as other:
+            connection.initiate_connection()
+            for _ in range(200):
+                id = connection.get_next_available_stream_id()
+                fields = {":method": "POST", ":scheme": "http", ":path": "/query-stream", ":authority": f"{host}:{port}"}
+                connection.send_headers(id, [*fields.items()])
+                connection.send_data(id, query, end_stream=True)
+                other.sendall(connection.data_to_send())
+                connection.reset_stream(id)
+                other.sendall(connection.data_to_send())
+        wait_until(lambda: client.post("/query-stream", content=query).status_code == 200)
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == []
