@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from streamkit.errors import Location, TopologyError
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import Format
+from streamkit.plan.encoding import with_key_schema
 from streamkit.schema import Schema, SchemaColumn
 
 if TYPE_CHECKING:
@@ -39,10 +40,11 @@ class Decoding:
 
 @dataclass(frozen=True)
 class DecodedSchema:
-    """The columns of keys and those of values, and the format of values with the schema that readers go by."""
+    """The columns of keys and those of values, and the formats of both, with the schemas that readers go by."""
 
     key: Schema
     value: Schema
+    keys: Format
     format: Format
 
 
@@ -73,7 +75,8 @@ def decoded(decoding: Decoding, source: Input, at: Location | None) -> DecodedSc
     _check_bytes("values", format, values, topic, at)
     _check_bytes("keys", decoding.keys, keys, topic, at)
     _check_texts(format, values, topic, at)
-    return DecodedSchema(keys, values, replace(codec.with_message, schema=codec.reader_schema))
+    read = replace(codec.with_message, schema=codec.reader_schema)
+    return DecodedSchema(keys, values, with_key_schema(decoding.keys, keys), read)
 
 
 def _check_bytes(what: str, format: Format, columns: Schema, topic: str, at: Location | None) -> None:

@@ -51,7 +51,6 @@ def event_time_of(
     topic: str,
     schema: Schema,
     decoded: DecodedSchema | None,
-    keys: Format | None,
     at: Location | None,
     pattern: str | None = None,
 ) -> EventTime:
@@ -66,7 +65,7 @@ def event_time_of(
             if name == column.name or name.startswith(f"{column.name}."):
                 fields = tuple(name.removeprefix(column.name).split(".")[1:])
                 type = time_type(name, topic, column, fields, at, pattern)
-                format = keys if part == KEY else decoded.format if decoded is not None else None
+                format = None if decoded is None else decoded.keys if part == KEY else decoded.format
                 return EventTime(column.name, fields, type, part, format, columns if part else NO_COLUMNS, pattern or "")
     found = ", ".join(str(columns) for columns in parts.values() if len(columns))
     raise TopologyError(f"timestamp={name!r}: the topic {topic!r} has no such column; it has {found}; expected {EXPECTED}", at)

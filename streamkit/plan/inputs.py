@@ -111,8 +111,7 @@ def _event_time(source: SourceNode, found: Input) -> EventTime:
     assert source.timestamp is not None
     how = source.decoding
     columns = None if how is None else decoded(how, found, source.at)
-    keys = None if how is None else how.keys
-    return event_time_of(source.timestamp, source.topic, found.schema, columns, keys, source.at, source.timestamp_format)
+    return event_time_of(source.timestamp, source.topic, found.schema, columns, source.at, source.timestamp_format)
 
 
 def _described(source: SourceNode, topics: KnownTopics | None) -> tuple[Schema, tuple[str, ...]]:

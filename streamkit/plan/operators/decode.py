@@ -10,7 +10,6 @@ from streamkit.errors import Location
 from streamkit.formats.format import Format
 from streamkit.names import HEADERS
 from streamkit.plan.decoding import KEY, Decoding, decoded
-from streamkit.plan.encoding import with_key_schema
 from streamkit.plan.operator import Key, Names, Operator, listed
 from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.origin import Origin
@@ -64,9 +63,8 @@ def decode_step(decoding: Decoding, source: Input, rows: Step, at: Location | No
     topic = source.topic
     found = decoded(decoding, source, at)
     schema = Schema((*found.key, *found.value))
-    keys = with_key_schema(decoding.keys, found.key)
     operator = Decode(
-        f"{rows.id}:decode", rows.stage, (rows.id,), topic, found.format, keys, found.key, found.value, schema.names
+        f"{rows.id}:decode", rows.stage, (rows.id,), topic, found.format, found.keys, found.key, found.value, schema.names
     )
     partition_by = operator.partitioning([rows.partition_by]) or found.key.names
     return replace(rows, operator=operator, schema=schema, key=found.key.names, partition_by=partition_by, at=at)

@@ -216,9 +216,8 @@ def _in_format(state: ScriptState, known: StoredSource, rows: pa.Table) -> pa.Ta
     """Rows as bytes of keys and values."""
     source = state.reading.topic_rows(known)
     assert source.decoding is not None, "and has a format of values"
-    assert source.keys is not None, "and one of keys"
     found: dict[str, pa.Array] = {}
-    parts = ((KEY, source.keys.keys, source.decoding.key), (VALUE, source.decoding.format, source.decoding.value))
+    parts = ((KEY, source.decoding.keys, source.decoding.key), (VALUE, source.decoding.format, source.decoding.value))
     for part, format, columns in parts:
         if part == VALUE and DELETED in rows.column_names:
             found |= {VALUE: pa.nulls(rows.num_rows, pa.binary()), DELETED: rows.column(DELETED)}

@@ -113,9 +113,7 @@ class SourceReading:
             return rows
         (found,) = resolve_inputs([node], self.definitions).values()
         rows = replace(rows, timed=None if found.event_time is None else found)
-        return (
-            rows if node.decoding is None else replace(rows, decoding=decoded(node.decoding, found, node.at), keys=node.decoding)
-        )
+        return rows if node.decoding is None else replace(rows, decoding=decoded(node.decoding, found, node.at))
 
     def _headers(self, stored: StoredSource) -> tuple[tuple[str, TypedExpression], ...]:
         """The columns of a stream that are headers of its records."""

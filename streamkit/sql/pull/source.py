@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from streamkit.engine.epoch.event_time import columns_for_time, event_times
 from streamkit.engine.epoch.stream_time import UNKNOWN
-from streamkit.errors import SchemaError, TopologyError
+from streamkit.errors import SchemaError
 from streamkit.expressions.analysis.arrow import evaluate_all, mask
 from streamkit.formats.absent_values import without_absent
 from streamkit.formats.codec import Codec
@@ -19,7 +19,7 @@ from streamkit.log.consume.reader import EVER, TimeRange
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
-from streamkit.plan.decoding import DecodedSchema, Decoding
+from streamkit.plan.decoding import DecodedSchema
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.operator import RowStep
 from streamkit.plan.program import Input
@@ -48,7 +48,6 @@ class TopicRows:
     key: tuple[str, ...]
     is_stream: bool
     decoding: DecodedSchema | None = None
-    keys: Decoding | None = None
     timed: Input | None = None
     headers: tuple[tuple[str, TypedExpression], ...] = ()
     row_times: str | None = None
@@ -107,11 +106,10 @@ class TopicRows:
 
     def _decoded(self, rows: pa.RecordBatch, names: tuple[str, ...]) -> dict[str, pa.Array]:
         assert self.decoding is not None, "an opaque topic has a format of values"
-        assert self.keys is not None, "and one of keys"
         found: dict[str, pa.Array] = {}
         for part, format, columns in (
             (VALUE, self.decoding.format, self.decoding.value),
-            (KEY, self.keys.keys, self.decoding.key),
+            (KEY, self.decoding.keys, self.decoding.key),
         ):
             wanted = [name for name in names if name in columns]
             if wanted:
@@ -187,11 +185,3 @@ def _stepped(step: RowStep, rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 ReadRows: TypeAlias = TopicRows | StoreRows
-
-
-def decoded_topic(decoding: Decoding, found: DecodedSchema) -> tuple[Schema, tuple[str, ...]]:
-    """The columns and the key that the bytes of an opaque topic are read as."""
-    names = found.key.names
-    if overlap := set(names) & set(found.value.names):
-        raise TopologyError(f"a column is both in the key and in the value: {', '.join(sorted(overlap))}")
-    return Schema((*found.key, *found.value)), names

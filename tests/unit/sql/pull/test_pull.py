@@ -185,7 +185,7 @@ def test_values_in_a_format(log):
     )
     found = decoded(how, Input("orders", "stream", OPAQUE_SCHEMA, ("key",)), None)
     schema = Schema((*found.key, *found.value))
-    stream, table = (TopicRows("orders", schema, ("id",), is_stream, found, how) for is_stream in (True, False))
+    stream, table = (TopicRows("orders", schema, ("id",), is_stream, found) for is_stream in (True, False))
     pulled = Pulled(log, lines=table)
 
     assert pulled.rows(query(["id", "amount"], "lines")) == [("o2", 1.0)]

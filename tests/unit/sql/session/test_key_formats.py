@@ -1,0 +1,76 @@
+"""Keys in each format that writes a schema down: every way to rows reads what INSERT and queries have written."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkit.sql.session import SqlSession
+
+KEYS = {"text": ("K VARCHAR", "'k'", "k"), "number": ("K BIGINT", "7", 7)}
+
+
+@pytest.fixture
+def sql(log):
+    with SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as session:
+        yield session
+
+
+def rows_in(format):
+    return f"WITH (KAFKA_TOPIC='%s', PARTITIONS=1, VALUE_FORMAT='JSON', KEY_FORMAT='{format}')"
+
+
+@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("format", ["KAFKA", "JSON", "AVRO", "PROTOBUF", "PROTOBUF_NOSR"])
+def test_every_way_to_a_key(sql, rows, process, format, kind):
+    """Keys are inserted, selected, looked up, followed, joined, printed and deleted in their format, without a registry."""
+    column, written, key = KEYS[kind]
+    sql.execute(
+        f"""CREATE STREAM S ({column} KEY, V INT) {rows_in(format) % "s"};
+        CREATE TABLE T ({column} PRIMARY KEY, V INT) {rows_in(format) % "t"};
+        CREATE TABLE C AS SELECT K, COUNT(*) AS N FROM S GROUP BY K;
+        CREATE STREAM J AS SELECT S.K AS K, S.V AS SV, T.V AS TV FROM S JOIN T ON S.K = T.K;
+        INSERT INTO T VALUES ({written}, 9)"""
+    )
+    with (
+        sql.subscribe("SELECT * FROM S EMIT CHANGES LIMIT 1") as passing,
+        sql.subscribe("SELECT K, COUNT(*) AS N FROM S GROUP BY K EMIT CHANGES LIMIT 1") as counted,
+    ):
+        sql.execute(f"INSERT INTO S VALUES ({written}, 1)")
+        assert [batch.to_pylist() for batch in passing] == [[{"K": key, "V": 1}]]
+        assert [batch.to_pylist() for batch in counted] == [[{"K": key, "N": 1, "_deleted": False}]]
+    process()
+    assert rows("SELECT * FROM S") == [(key, 1)]
+    assert rows(f"SELECT * FROM S WHERE K = {written}") == [(key, 1)]
+    assert rows("SELECT * FROM T") == rows(f"SELECT * FROM T WHERE K = {written}") == [(key, 9)]
+    assert rows("SELECT * FROM C") == rows(f"SELECT * FROM C WHERE K = {written}") == [(key, 1)]
+    assert rows("SELECT * FROM J") == [(key, 1, 9)]
+    (printed,) = sql.execute("PRINT S FROM BEGINNING LIMIT 1")
+    assert f"{key}" in str([batch.to_pylist() for batch in printed.subscription])
+    sql.execute(f"DELETE FROM T WHERE K = {written}")
+    assert rows("SELECT * FROM T") == []
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+def test_keys_with_windows(sql, rows, process, format):
+    """A table that declares the windows behind its keys has the rows of the table that wrote them."""
+    sql.execute(
+        f"""CREATE STREAM S (K VARCHAR KEY, V INT) {rows_in(format) % "s"};
+        CREATE TABLE C WITH (KAFKA_TOPIC='c') AS SELECT K, COUNT(*) AS N FROM S WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY K;
+        CREATE TABLE R (K VARCHAR PRIMARY KEY, N BIGINT) WITH (KAFKA_TOPIC='c', VALUE_FORMAT='JSON', KEY_FORMAT='{format}', WINDOW_TYPE='TUMBLING', WINDOW_SIZE='1 SECOND');
+        INSERT INTO S (K, V, ROWTIME) VALUES ('k', 1, 1500)"""
+    )
+    process()
+    assert rows("SELECT K, WINDOWSTART, N FROM C") == rows("SELECT K, WINDOWSTART, N FROM R") == [("k", 1000, 1)]
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+def test_times_in_keys(sql, rows, process, format):
+    """The column of a key may have the times of the records."""
+    sql.execute(
+        f"""CREATE STREAM S (K BIGINT KEY, V INT) {rows_in(format).replace(")", ", TIMESTAMP='K')") % "s"};
+        CREATE STREAM J AS SELECT K, V, ROWTIME AS R FROM S;
+        INSERT INTO S VALUES (5000, 1)"""
+    )
+    process()
+    assert rows("SELECT ROWTIME FROM S") == [(5000,)]
+    assert rows("SELECT * FROM J") == [(5000, 1, 5000)]
