@@ -584,7 +584,10 @@ def distrust(storage: Storage, position: StorePosition, share: Share, changes: C
             f"{groups.stop}"
         )
     if position.epoch > changes.epoch:
-        return f"it holds epoch {position.epoch}, and the application has committed {changes.epoch}: the catalog was set back"
+        return (
+            f"it holds epoch {position.epoch}, and the application has committed {changes.epoch}: it is of an application of that name that is "
+            "gone, or the catalog was set back"
+        )
     if _is_below_purge(position, share, changes):
         return f"it holds epoch {position.epoch}, and lacks deletions that compaction has removed from the changelog since"
     if foreign := sorted(
@@ -592,7 +595,10 @@ def distrust(storage: Storage, position: StorePosition, share: Share, changes: C
     ):  # another store may have the number of one that went
         return f"it holds changes of topics that are no changelogs of this stage any more, with the ids {', '.join(map(str, foreign))}"
     if position.epoch and not _is_committed(storage, position, changes):
-        return f"its epoch {position.epoch} is not the one that was committed: it is of an attempt that failed, or of another log"
+        return (
+            f"its epoch {position.epoch} is not the one that was committed: it is of an attempt that failed, of an application of that name that "
+            "is gone, or of another log"
+        )
     return None
 
 

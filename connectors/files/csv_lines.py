@@ -29,7 +29,9 @@ UNCLOSED = "found a quote that is opened and never closed, expected another one"
 def check_delimiter(text: str) -> str:
     """The delimiter, if it can be one; else ConfigError."""
     if len(text) != 1 or text in '"\r\n' or not text.isascii():
-        raise ConfigError(f"delimiter={text!r}; expected one character, such as ; or |")
+        raise ConfigError(
+            f"delimiter={text!r}; expected one character of ASCII, such as ; or |, which is no quote and no line end"
+        )
     return text
 
 

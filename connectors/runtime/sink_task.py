@@ -46,6 +46,9 @@ def reset_group(log: Log, connector: str, topics: Iterable[str]) -> None:
     log.groups.reset(group_name(connector), {topic: _starts(log, topic) for topic in topics})
 
 
+_OTHER_NAME = "give the connector another name, and another target, such as another path, because what the former one has written stays where it is"
+
+
 class SinkTask:
     """Runs a sink from the positions that it finds in the foreign system."""
 
@@ -143,12 +146,12 @@ class SinkTask:
             if offset > ends[place]:
                 raise ConfigError(
                     f"{where}, but the topic ends at {ends[place]}: it is another topic, or it has lost rows. To write what the topic has: "
-                    "give the connector another name"
+                    f"{_OTHER_NAME}"
                 )
             if group is None and offset > 0:
                 raise ConfigError(
                     f"{where}, but from this topic nothing was written: the target has it from another log, or from a topic of that name "
-                    "which was deleted. To write all that the topic has: give the connector another name. To go on behind that offset: "
+                    "which was deleted. To write all that the topic has: {_OTHER_NAME}. To go on behind that offset: "
                     f"streamkit connect offsets reset {self._sink.name}"
                 )
             if place in kept:

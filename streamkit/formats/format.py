@@ -152,7 +152,7 @@ def _check(format: Format, key: str, value: str) -> None:
     if key in (AUTO_REGISTER, USE_LATEST) and value not in ("true", "false"):
         raise ConfigError(f"{key}={value!r}; expected {SETTINGS[key]}")
     if key == DELIMITER and (len(value) != 1 or value in '"\r\n' or not value.isascii()):
-        raise ConfigError(f"{key}={value!r}; expected one character, such as ; or |")
+        raise ConfigError(f"{key}={value!r}; expected one character of ASCII, such as ; or |, which is no quote and no line end")
 
 
 def _text(value: Any) -> str:

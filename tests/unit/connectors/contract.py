@@ -341,7 +341,10 @@ class SinkContract(InWays):
         log.create_topic("numbers", "n bigint NOT NULL, text string", key="n", partitions=3)
         self.add(log, 0, 50)
         for _ in range(2):
-            with pytest.raises(ConfigError, match=rf"give the connector another name.*: streamkit connect offsets reset {name}"):
+            with pytest.raises(
+                ConfigError,
+                match=rf"give the connector another name, and another target.*: streamkit connect offsets reset {name}",
+            ):
                 self.run(log)
         self.check(20)
         reset_group(log, name, ["numbers"])

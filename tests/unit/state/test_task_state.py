@@ -350,7 +350,11 @@ DISCARDED = {  # why a store is: what happened to it, its memory, and what is lo
     "damaged, found in use": (damage_blocks_and_notice, NO_MEMORY, "was found to be damaged: .*Corruption"),
     "newer format": (make_newer, 1 << 20, "has format 2; expected 1"),
     "half-written": (lose_what_is_below, NO_MEMORY, "lacks what its runs were written upon"),
-    "stale, the catalog was set back": (set_the_catalog_back, 1 << 20, "it holds epoch 1, and the application has committed 0"),
+    "stale, the catalog was set back": (
+        set_the_catalog_back,
+        1 << 20,
+        "has committed 0: it is of an application of that name that is gone, or",
+    ),
     "stale, below a purge": (purge, 1 << 20, "lacks deletions that compaction has removed"),
     "foreign, another attempt": (commit_it_again, 1 << 20, "its epoch 1 is not the one that was committed"),
     "foreign, another task": (
