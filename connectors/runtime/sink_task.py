@@ -146,12 +146,12 @@ class SinkTask:
             if offset > ends[place]:
                 raise ConfigError(
                     f"{where}, but the topic ends at {ends[place]}: it is another topic, or it has lost rows. To write what the topic has: "
-                    f"{_OTHER_NAME}"
+                    + _OTHER_NAME
                 )
             if group is None and offset > 0:
                 raise ConfigError(
                     f"{where}, but from this topic nothing was written: the target has it from another log, or from a topic of that name "
-                    "which was deleted. To write all that the topic has: {_OTHER_NAME}. To go on behind that offset: "
+                    f"which was deleted. To write all that the topic has: {_OTHER_NAME}. To go on behind that offset: "
                     f"streamkit connect offsets reset {self._sink.name}"
                 )
             if place in kept:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.codec import REGISTRY_URL
 from streamkit.formats.registry import Registry
+from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.execution.stored_source import is_ksql
 from streamkit.sql.pull.abandonment import check_waited_for
 from streamkit.sql.script.declared_source import HEADERS_ROLE, column_type
-from streamkit.sql.script.properties import TopicProperties
+from streamkit.sql.script.properties import NATIVE, NONE, WITH_REGISTRY, TopicProperties
+from streamkit.sql.script.topic_format import JSON, KAFKA
 from streamkit.sql.tree.statements import (
     AssertSchema,
     AssertSource,
@@ -82,21 +86,43 @@ def asserted_source(state: ScriptState, statement: AssertSource) -> str:
             f"the assertion does not hold: the columns of {known.name} are {_columns_text(found)}; expected {_columns_text(wanted)}",
             statement.span,
         )
-    facts = {"KAFKA_TOPIC": known.topic, "TIMESTAMP": known.timestamp, **known.formats}
-    format = known.formats.get("FORMAT")
-    facts |= {} if format is None else {"KEY_FORMAT": format, "VALUE_FORMAT": format}
+    facts = _facts(state, known)
     for one in statement.properties:
-        is_so = str(facts.get(one.name.upper(), "")).upper() == str(one.value).upper()
-        if not is_so and one.name.upper() == "PARTITIONS":
-            topic = state.definitions.find_topic(known.topic)
-            facts["PARTITIONS"] = topic.partitions if topic is not None else "none"
-            is_so = facts["PARTITIONS"] == one.value
-        if not is_so:
-            there = facts.get(one.name.upper()) or "not set"
+        there = facts.get(one.name.upper(), "not set")
+        if str(there).upper() != str(one.value).upper():
             raise state.error(
                 f"the assertion does not hold: {one.name} of {known.name} is {there}; expected {one.value}", one.span
             )
     return f"The {kind} {known.name} is so."
+
+
+def _facts(state: ScriptState, known: StoredSource) -> dict[str, Any]:
+    """What WITH may say of a stream or table: what its statement says, and what holds where that says nothing."""
+    format = known.formats.get("FORMAT")
+    facts = {} if format is None else {"KEY_FORMAT": format, "VALUE_FORMAT": format}
+    facts |= {**known.formats, "KAFKA_TOPIC": known.topic}
+    facts |= {} if known.timestamp is None else {"TIMESTAMP": known.timestamp}
+    topic = state.definitions.find_topic(known.topic)
+    if topic is not None:
+        config = dict(topic.config)
+        of_topic = {
+            "PARTITIONS": topic.partitions,
+            "RETENTION_MS": config.get("retention.ms"),
+            "CLEANUP_POLICY": config.get("cleanup.policy"),
+        }
+        facts |= {name: value for name, value in of_topic.items() if value is not None}
+    values = str(facts.setdefault("VALUE_FORMAT", NATIVE)).upper()
+    if is_ksql(known):
+        of_keys = KAFKA if known.key else NONE
+    else:
+        of_keys = "STRING" if len(known.key) == 1 else JSON
+    facts.setdefault("KEY_FORMAT", NATIVE if values == NATIVE else of_keys)
+    if values in (JSON, *WITH_REGISTRY, "PROTOBUF_NOSR"):
+        facts.setdefault("WRAP_SINGLE_VALUE", "true")
+    for part in ("KEY", "VALUE"):
+        if str(facts.get(f"{part}_FORMAT")).upper() == "DELIMITED":
+            facts.setdefault(f"{part}_DELIMITER", ",")
+    return facts
 
 
 def _role_text(role: str, header: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.names import is_name
+from streamkit.names import NAME_LENGTH_MAX, is_name, name_flaw, quoted_name
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.tree.statements import CreateConnector, DropConnector
 
@@ -28,15 +28,25 @@ def create_connector(state: ScriptState, statement: CreateConnector) -> Changed:
             return Changed(f"There is a connector {known} already.")
         raise state.error(f"there is a connector {known} already; expected another name, or IF NOT EXISTS", span)
     if not is_name(name):
-        raise state.error(f"{name!r} cannot be the name of a connector; expected letters, digits, '.', '_' and '-'", span)
+        raise state.error(
+            f"{quoted_name(name)} cannot be the name of a connector: {name_flaw(name)}; expected at most {NAME_LENGTH_MAX} letters, digits, '.', "
+            "'_' and '-'",
+            span,
+        )
     if name not in read_declared(state.log) and is_alive(state.log, name):  # one that this script has dropped still runs
         raise state.error(f"a worker runs a connector {name} of a file; expected another name, or the end of that worker", span)
     names = [setting for setting, _ in statement.settings]
     twice = next((one for one in names if names.count(one) > 1), None)
     if twice is not None:
         raise state.error(f"the setting {twice!r} is there twice; expected it once", statement.span)
+    settings = dict(statement.settings)
+    own = settings.pop("name", name)
+    if str(own).lower() != name.lower():
+        raise state.error(
+            f"the connector is called {name}, and its setting name is {own!r}; expected no setting name", statement.span
+        )
     try:
-        connector = DeclaredConnector(name, own_settings(dict(statement.settings)))
+        connector = DeclaredConnector(name, own_settings(settings))
         kind = "source" if issubclass(connector.check(), Source) else "sink"
     except (ConfigError, SchemaError) as error:
         raise state.error(f"the connector {name} cannot be made: {error}", statement.span) from None

@@ -234,8 +234,10 @@ class TopicProperties:
     def delimiter_of(self, name: str, given: str) -> str:
         """The character that a delimiter is."""
         found = _DELIMITERS.get(given.upper(), given)
-        if len(found) != 1:
-            raise self.error(name, f"{name} is {given!r}; expected one character, or SPACE or TAB")
+        if len(found) != 1 or not found.isascii() or found in '"\r\n':
+            raise self.error(
+                name, f"{name} is {given!r}; expected one character of ASCII that is no quote and no line end, or SPACE or TAB"
+            )
         return found
 
     @property
@@ -271,5 +273,7 @@ class TopicProperties:
         if given.upper() not in known:
             close = difflib.get_close_matches(given.upper(), known, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
+            if known is KSQL_FORMATS and given.upper() in FORMATS:
+                hint = f"; {given.upper()} is of the spark dialect, and KAFKA holds the bytes of one text or of one BYTES"
             raise self.error(name, f"there is no format {given!r}; there are {', '.join(known)}{hint}")
         return known[given.upper()]

@@ -232,6 +232,11 @@ class KsqlFormat:
     def _check(self, name: str, format: str, columns: Sequence[tuple[str, str]]) -> None:
         if format == NONE and name == "VALUE_FORMAT":
             raise self.properties.error(name, "NONE is a format of keys; expected another one of values")
+        if format == NATIVE and len(columns) > 1:
+            names = ", ".join(name for name, _ in columns)
+            raise self.properties.error(
+                name, f"NATIVE writes a key as one text, and these are {names}; expected JSON, or another format"
+            )
         if format == KAFKA and len(columns) > 1:
             raise self.properties.error(name, f"KAFKA holds one column, and these are {', '.join(name for name, _ in columns)}")
         for column, type in columns:

@@ -69,6 +69,31 @@ def test_a_declaration_that_is_so(sql):
     sql.execute("CREATE TABLE t AS SELECT k, count(*) AS c FROM s GROUP BY k; ASSERT TABLE t (k STRING PRIMARY KEY, c BIGINT)")
 
 
+DEFAULTS = {  # of a declaration in a dialect, by what it says
+    ("ksql", "VALUE_FORMAT = 'JSON'"): {"KEY_FORMAT": "KAFKA", "WRAP_SINGLE_VALUE": "TRUE", "PARTITIONS": 2},
+    ("ksql", "FORMAT = 'DELIMITED'"): {"KEY_FORMAT": "DELIMITED", "VALUE_DELIMITER": ",", "KEY_DELIMITER": ","},
+    ("ksql", "VALUE_FORMAT = 'JSON', WRAP_SINGLE_VALUE = false, RETENTION_MS = 5000"): {
+        "WRAP_SINGLE_VALUE": "FALSE",
+        "RETENTION_MS": 5000,
+    },
+    ("ksql", "VALUE_FORMAT = 'NATIVE'"): {"VALUE_FORMAT": "NATIVE", "KEY_FORMAT": "NATIVE"},
+    ("spark", "CLEANUP_POLICY = 'compact'"): {"VALUE_FORMAT": "NATIVE", "CLEANUP_POLICY": "COMPACT"},
+    ("spark", "VALUE_FORMAT = 'JSON'"): {"KEY_FORMAT": "STRING"},
+}
+
+
+@pytest.mark.parametrize(("dialect", "said"), DEFAULTS)
+def test_what_with_does_not_say(sql, dialect, said):
+    """An assertion may name what holds because the declaration does not say it, and nothing else holds in its place."""
+    sql.execute(f"SET 'streamkit.sql.dialect' = '{dialect}'")
+    sql.execute(f"CREATE STREAM s (k STRING KEY, n INT) WITH (KAFKA_TOPIC = 'in', PARTITIONS = 2, {said})")
+    for name, value in DEFAULTS[dialect, said].items():
+        sql.execute(f"ASSERT STREAM s (k STRING KEY, n INT) WITH ({name} = '{value}')")
+        with pytest.raises(TopologyError, match="the assertion does not hold") as caught:
+            sql.execute(f"ASSERT STREAM s (k STRING KEY, n INT) WITH ({name} = 'other')")
+        assert f"{name} of s is {value}; expected other".lower() in caught.value.message.lower()
+
+
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

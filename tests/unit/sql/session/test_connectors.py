@@ -152,6 +152,14 @@ FILE = "'connector.class' = 'FileSink', 'path' = 'out'"
         (f"CREATE SOURCE CONNECTOR c WITH ({FILE}, 'topics' = 't')", "FileSink is a sink; expected CREATE SINK CONNECTOR c"),
         ("CREATE SINK CONNECTOR `a b` WITH ('connector.class' = 'FileSink')", "'a b' cannot be the name of a connector"),
         (
+            f"CREATE SINK CONNECTOR `{'x' * 400}` WITH ({FILE})",
+            "xxx... cannot be the name of a connector: it has 400 characters; expected",
+        ),
+        (
+            f"CREATE SINK CONNECTOR c WITH ({FILE}, 'topics' = 't', 'name' = 'd')",
+            "the connector is called c, and its setting name is 'd'; expected no setting name",
+        ),
+        (
             "CREATE SINK CONNECTOR c WITH ('connector.class' = 'PostgresSink', 'topics' = 't', 'connection.url' = 'postgresql://a:b@c/d')",
             "connection.url is secret, and every reader of the log would see it; expected a placeholder",
         ),
@@ -174,6 +182,13 @@ def test_what_is_refused(sql, log, statement, message):
     assert message in str(caught.value)
     assert "'b@c" not in str(caught.value)
     assert log.topics(internal=True) == []
+
+
+def test_a_name_among_the_settings(sql, log):
+    """The name that the statement gives may be among the settings, too, as in a file of Kafka Connect; it is no setting."""
+    sql.execute("CREATE STREAM t (a INT)")
+    sql.execute(f"CREATE SINK CONNECTOR c WITH ({FILE}, 'topics' = 't', 'name' = 'C')")
+    assert "name" not in read_declared(log)["c"].settings
 
 
 def test_a_connector_of_a_file(sql, log, orders, tmp_path):

@@ -56,7 +56,8 @@ def test_keys_with_windows(sql, rows, process, format):
     sql.execute(
         f"""CREATE STREAM S (K VARCHAR KEY, V INT) {rows_in(format) % "s"};
         CREATE TABLE C WITH (KAFKA_TOPIC='c') AS SELECT K, COUNT(*) AS N FROM S WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY K;
-        CREATE TABLE R (K VARCHAR PRIMARY KEY, N BIGINT) WITH (KAFKA_TOPIC='c', VALUE_FORMAT='JSON', KEY_FORMAT='{format}', WINDOW_TYPE='TUMBLING', WINDOW_SIZE='1 SECOND');
+        CREATE TABLE R (K VARCHAR PRIMARY KEY, N BIGINT)
+        WITH (KAFKA_TOPIC='c', VALUE_FORMAT='JSON', KEY_FORMAT='{format}', WINDOW_TYPE='TUMBLING', WINDOW_SIZE='1 SECOND');
         INSERT INTO S (K, V, ROWTIME) VALUES ('k', 1, 1500)"""
     )
     process()
