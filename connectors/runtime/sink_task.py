@@ -34,6 +34,7 @@ from streamkit.names import HEADERS, OFFSET, PARTITION, ROW_NUMBER, TOPIC
 
 PARTITIONS_SECONDS = 2.0  # between two looks for new partitions
 COMMIT_SECONDS = 0.25  # between two commits of the group of a busy sink whose target keeps the positions
+OTHER_TARGET = "give the connector another name, and another target, such as another path, because what the former one has written stays there"
 
 
 def group_name(connector: str) -> str:
@@ -44,9 +45,6 @@ def group_name(connector: str) -> str:
 def reset_group(log: Log, connector: str, topics: Iterable[str]) -> None:
     """Let a sink begin where its target says, or at the beginning of its topics if the target keeps no positions."""
     log.groups.reset(group_name(connector), {topic: _starts(log, topic) for topic in topics})
-
-
-_OTHER_NAME = "give the connector another name, and another target, such as another path, because what the former one has written stays where it is"
 
 
 class SinkTask:
@@ -146,12 +144,12 @@ class SinkTask:
             if offset > ends[place]:
                 raise ConfigError(
                     f"{where}, but the topic ends at {ends[place]}: it is another topic, or it has lost rows. To write what the topic has: "
-                    + _OTHER_NAME
+                    + OTHER_TARGET
                 )
             if group is None and offset > 0:
                 raise ConfigError(
                     f"{where}, but from this topic nothing was written: the target has it from another log, or from a topic of that name "
-                    f"which was deleted. To write all that the topic has: {_OTHER_NAME}. To go on behind that offset: "
+                    f"which was deleted. To write all that the topic has: {OTHER_TARGET}. To go on behind that offset: "
                     f"streamkit connect offsets reset {self._sink.name}"
                 )
             if place in kept:
