@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Mapping
 from typing import Any
 
+from streamkit.log.log import Log
+from streamkit.log.topic.topic import Topic
 from streamkit.serve.refusals import RefusedError, bad_request
 
 
@@ -24,6 +27,21 @@ def cursor_place(text: str, expected: dict[str, type | tuple[type, ...]]) -> dic
     if not isinstance(found, dict) or any(not isinstance(found.get(name), kind) for name, kind in expected.items()):
         raise unknown_cursor(text)
     return found
+
+
+def topic_cursor(log: Log, topic: Topic, **place: Mapping[int, int]) -> str:
+    """A place in a topic, as offsets by partition under a name, as a cursor; it names the log too, since numbers of topics begin anew in each."""
+    offsets = {name: {str(one): offset for one, offset in sorted(found.items())} for name, found in place.items()}
+    return cursor_text({"log": log.catalog.standing().log_id, "topic": topic.id, **offsets})
+
+
+def topic_offsets(log: Log, topic: Topic, text: str, name: str) -> dict[int, int]:
+    """The offsets of a name in the cursor of a topic, by partition; RefusedError with status 410 if it is of another topic or log."""
+    found = cursor_place(text, {"log": str, "topic": int, name: dict})
+    if (found["log"], found["topic"]) != (log.catalog.standing().log_id, topic.id):
+        whose = f"another topic than {topic.name} is now" if found["log"] == log.catalog.standing().log_id else "another log"
+        raise RefusedError(410, "Gone", f"the cursor is of {whose}", "leave it out to begin anew")
+    return {int(one): offset for one, offset in found[name].items() if one.isdecimal() and isinstance(offset, int)}
 
 
 def unknown_cursor(text: str) -> RefusedError:

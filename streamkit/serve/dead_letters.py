@@ -15,8 +15,7 @@ from streamkit.description.dead_letters import (
 )
 from streamkit.log.dead_letter_replay import dead_letter_topics, replay, replayed
 from streamkit.serve.answers import Answer
-from streamkit.serve.cursors import cursor_place, cursor_text
-from streamkit.serve.refusals import RefusedError
+from streamkit.serve.cursors import topic_cursor, topic_offsets
 from streamkit.serve.resource import Asked, Parameter, Resource
 
 LETTERS = 100
@@ -31,8 +30,8 @@ def counts(asked: Asked) -> list[dict[str, Any]]:
 def letters(asked: Asked) -> Answer:
     """The newest ones, how many records the topic has, and where the next page goes on."""
     name, limit = asked.path["topic"], asked.rows("limit", "ask for the rest with the cursor of the answer")
-    topic_id = asked.log.topic(name).id
-    before = None if asked["cursor"] is None else _offsets(asked["cursor"], name, topic_id)
+    topic = asked.log.topic(name)
+    before = None if asked["cursor"] is None else topic_offsets(asked.log, topic, asked["cursor"], "before")
     done = replayed(asked.log, name)
     found = newest_dead_letters(asked.log, name, asked["where"], asked["partition"], asked["offset"], before)
     reached, shown, is_cut = {**asked.log.end_offsets(name), **(before or {})}, list[dict[str, Any]](), False
@@ -42,19 +41,9 @@ def letters(asked: Asked) -> Answer:
         reached[one.place[0]] = one.place[1]
         shown.append(dead_letter_json(one, is_replayed=one.origin in done))
     is_complete = not is_cut and asked.goes_on()
-    cursor = None if is_complete else cursor_text({"topic": topic_id, "before": {str(one): end for one, end in reached.items()}})
+    cursor = None if is_complete else topic_cursor(asked.log, topic, before=reached)
     total = asked.log.describe(name)["rows"]
     return Answer({"dead_letters": shown, "total": total, "cursor": cursor, "is_complete": is_complete})
-
-
-def _offsets(cursor: str, name: str, topic_id: int) -> dict[int, int]:
-    """Before which offset of each partition a page goes on."""
-    found = cursor_place(cursor, {"topic": int, "before": dict})
-    if found["topic"] != topic_id:
-        raise RefusedError(
-            410, "Gone", f"the cursor is of another topic than {name} is now", "leave it out to begin with the newest"
-        )
-    return {int(one): end for one, end in found["before"].items() if one.isdecimal() and isinstance(end, int)}
 
 
 def sent_again(asked: Asked) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from streamkit.query.record_page import PageLimits, PageReader, RecordPage
 from streamkit.query.tail import TOO_MANY, Tail
 from streamkit.query.wanted import RECORD_COLUMNS, Wanted, check_offset, condition_schema
 from streamkit.serve.answers import Event, RowsAnswer, StreamAnswer, json_lines_of
-from streamkit.serve.cursors import cursor_place, cursor_text
+from streamkit.serve.cursors import topic_cursor, topic_offsets
 from streamkit.serve.forms import EVENTS, ROW_FORMS
 from streamkit.serve.refusals import RefusedError, bad_request, refusal_of
 from streamkit.serve.resource import Asked, Parameter, Resource
@@ -33,6 +33,7 @@ TAIL_READ_ROWS = 10_000  # of what came between two looks, the newest; the rest 
 DELETED_BEFORE = "were deleted since the page before, and nobody read them"
 TAIL_SHOWN_ROWS = 500  # of those that a viewer wants
 PAGE_ROWS = 100
+OFFSETS = "offsets"  # of a cursor: those behind what was given
 
 
 def records(asked: Asked) -> RowsAnswer | StreamAnswer:
@@ -99,12 +100,7 @@ def _starts(asked: Asked, wanted: Wanted, default: str) -> dict[int, int]:
 
 
 def _starts_of_cursor(log: Log, topic: Topic, text: str) -> dict[int, int]:
-    found = cursor_place(text, {"topic": int, "offsets": dict})
-    offsets = {int(one): offset for one, offset in found["offsets"].items() if one.isdecimal() and isinstance(offset, int)}
-    if found["topic"] != topic.id:
-        raise RefusedError(
-            410, "Gone", f"the cursor is of another topic than {topic.name} is now", "leave it out to begin at the beginning"
-        )
+    offsets = topic_offsets(log, topic, text, OFFSETS)
     return {one: min(max(offsets.get(one, start), start), end) for one, (start, end) in bounds_of(log, topic.name).items()}
 
 
@@ -113,11 +109,11 @@ def _deleted_since(asked: Asked, wanted: Wanted) -> list[tuple[int, int, int]]:
     place = _place(asked)
     if place is None:
         return []
-    reached = cursor_place(place, {"offsets": dict})["offsets"]
+    reached = topic_offsets(asked.log, wanted.topic, place, OFFSETS)
     found = []
     for partition, (start, _) in sorted(bounds_of(asked.log, wanted.topic.name).items()):
-        offset = reached.get(str(partition), start)
-        if isinstance(offset, int) and offset < start and (wanted.partitions is None or partition in wanted.partitions):
+        offset = reached.get(partition, start)
+        if offset < start and (wanted.partitions is None or partition in wanted.partitions):
             found.append((partition, offset, start))
     return found
 
@@ -132,7 +128,7 @@ def _facts(topic: Topic, page: RecordPage, starts: Mapping[int, int], asked: Ask
     failure = page.failure
     if failure is not None and not page.rows.num_rows:
         raise _unreadable(topic, page, failure, asked)
-    facts: dict[str, Any] = {"cursor": _cursor(topic, page.following), "is_complete": page.is_complete}
+    facts: dict[str, Any] = {"cursor": _cursor(asked.log, topic, page.following), "is_complete": page.is_complete}
     if (note := page.why) or failure is not None:
         facts["note"] = note or f"the next record cannot be read: {failure}"
     return facts
@@ -147,11 +143,11 @@ def _unreadable(topic: Topic, page: RecordPage, failure: CorruptionError | Schem
         hint = f"the cursor in this answer goes on after it; {found.hint}"
     else:
         return RefusedError(found.status, found.error, found.message, "raw=true gives the bytes")
-    return RefusedError(found.status, found.error, found.message, hint, facts={"cursor": _cursor(topic, behind)})
+    return RefusedError(found.status, found.error, found.message, hint, facts={"cursor": _cursor(asked.log, topic, behind)})
 
 
-def _cursor(topic: Topic, offsets: Mapping[int, int]) -> str:
-    return cursor_text({"topic": topic.id, "offsets": {str(one): offset for one, offset in sorted(offsets.items())}})
+def _cursor(log: Log, topic: Topic, offsets: Mapping[int, int]) -> str:
+    return topic_cursor(log, topic, **{OFFSETS: offsets})
 
 
 @dataclass(frozen=True)
@@ -193,7 +189,7 @@ class TopicTail:
             query: [
                 *self._events(query, page.rows),
                 *(
-                    _skipped(one.partition, one.start, one.end, one.why, _cursor(self.topic, self.at))
+                    _skipped(one.partition, one.start, one.end, one.why, _cursor(self.log, self.topic, self.at))
                     for one in page.skipped
                     if query.has(one.partition)
                 ),
@@ -210,7 +206,7 @@ class TopicTail:
         if query.partitions is not None:
             found = found.filter(pc.is_in(found.column(PARTITION), pa.array(query.partitions, pa.int32())))
         found = wanted.matching(found).select([*query.columns, TIMESTAMP, PARTITION, OFFSET, DELETED])
-        events, cursor = [], _cursor(self.topic, self.at)
+        events, cursor = [], _cursor(self.log, self.topic, self.at)
         if (more := found.num_rows - TAIL_SHOWN_ROWS) > 0:
             events.append(_left_out(more, TOO_MANY, cursor))
             found = found.slice(more)
@@ -274,15 +270,17 @@ def _before(asked: Asked, wanted: Wanted, tail: TopicTail, is_first: bool) -> li
     page = _page(replace(asked, values=values), wanted, starts, ends)
     table = page.rows
     format = None if asked["raw"] else topic.format
-    events = records_events(one_batch(table), format, _cursor(topic, {**ends, **page.following})) if table.num_rows else []
+    events = (
+        records_events(one_batch(table), format, _cursor(asked.log, topic, {**ends, **page.following})) if table.num_rows else []
+    )
     why = str(page.failure) if page.failure is not None else page.why or "the page before the live records is full"
-    begun = _cursor(topic, {**ends, **starts})
+    begun = _cursor(asked.log, topic, {**ends, **starts})
     gone = [_skipped(*place, DELETED_BEFORE, begun) for place in _deleted_since(asked, wanted)]
     left, at = [], {**ends, **page.following}
     for one, offset in sorted(page.following.items()):
         if offset < ends.get(one, 0) and (wanted.partitions is None or one in wanted.partitions):
             at[one] = ends[one]
-            left.append(_skipped(one, offset, ends[one], why, _cursor(topic, at)))
+            left.append(_skipped(one, offset, ends[one], why, _cursor(asked.log, topic, at)))
     return [Event("begun", "{}", begun), *gone, *events, *left]
 
 

@@ -7,14 +7,14 @@ import {answered, away, parsed} from './model.js';
 const STREAMS = 3, QUERIES = 2; // connections; what is left is for everything else that pages ask
 const TURN_MS = 1000; // a page keeps its connection for so long while others wait
 const AGAIN_MS = 2000; // after a refusal
-const LATER = [401, 404, 408, 410, 429]; // refusals of a moment, as those of the server's own trouble; after others the same question is refused again
+const LATER = [401, 404, 408, 410, 429]; // refusals of a moment, as are those of the server's own trouble, and all of a question that it once accepted
 
 // Events of the server until the signal. What is committed once they have `begun` is among them. One that `hasCursor` goes on behind its last event after
-// a pause; `anew` is called where that is gone, because what the events are of was deleted and made again, and then it begins with `newest`.
+// a pause; `anew` is called where that is gone, because the topic or the log was deleted and made again, and then it begins with `newest`.
 // `fail` is told each time that the server does not answer or refuses, and why; it is asked again, unless the error is the end. A query is not:
 // it would begin anew, and nobody would see that rows between are missing. `wait` is called if it must wait for another page.
 export async function listen(path, parameters, signal, events, {begun = () => {}, fail, anew = () => {}, newest = {}, hasCursor = false, isQuery = false, wait = () => {}}) {
-  let asked = parameters;
+  let asked = parameters, isAccepted = false;
   const hear = async slot => {
     const leaving = new AbortController(), leave = () => leaving.abort(), hidden = () => { if (document.hidden) leave(); };
     const turn = isQuery || !slot ? null : setInterval(async () => { if (await isWanted(slot)) leave(); }, TURN_MS);
@@ -22,6 +22,7 @@ export async function listen(path, parameters, signal, events, {begun = () => {}
     if (!isQuery) document.addEventListener('visibilitychange', hidden);
     try {
       const answer = await answered(path, asked, {headers: {Accept: 'text/event-stream'}, signal: leaving.signal});
+      isAccepted = true;
       begun();
       for await (const {event, id, data} of eventsOf(answer.body)) {
         if (leaving.signal.aborted) return null;
@@ -53,7 +54,7 @@ export async function listen(path, parameters, signal, events, {begun = () => {}
       anew();
       continue;
     }
-    const isEnd = isQuery || error.status >= 400 && error.status < 500 && !LATER.includes(error.status);
+    const isEnd = isQuery || !isAccepted && error.status >= 400 && error.status < 500 && !LATER.includes(error.status);
     fail(error, isEnd);
     if (isEnd) return;
     await pause(AGAIN_MS, signal);

@@ -196,6 +196,58 @@ def test_tails_of_a_topic_that_is_made_again(browser, log):
         context.close()
 
 
+def test_a_condition_that_does_not_fit_for_a_while(browser, log):
+    """A tail whose condition the topic refuses after it was made again goes on once it fits again."""
+    with Server(log, port=0) as server:
+        opened = browser.new_page(base_url=server.address)
+        opened.goto("/topics/orders?live=true&where=amount+>+1")
+        expect(opened, "document.body.innerText.includes('Waiting for records')")
+        for schema, words in (("id bigint, amount array<int>", "amount"), ("id bigint, customer string, amount double", "")):
+            log.delete_topic("orders")
+            log.create_topic("orders", schema)
+            expect(opened, f"document.querySelector('#situation').innerText.includes('{words}')")
+        send_orders(log, 5_000, 1)
+        expect(opened, "document.querySelector('.records').innerText.includes('5000')")
+        expect(opened, "document.querySelector('#situation').innerText === ''")
+        opened.close()
+
+
+def test_a_tail_that_is_paused_shows_what_came_once_it_goes_on(page, log):
+    """Meanwhile it says how many came, and that it is paused."""
+    page.goto("/topics/orders?live=true")
+    expect(page, "document.body.innerText.includes('Waiting for records')")
+    send_orders(log, 5_000, 2)
+    expect(page, "document.querySelector('.records').innerText.includes('5001')")
+    page.get_by_role("button", name="Pause").click()
+    send_orders(log, 5_002, 3)
+    expect(page, "/5 records since .*paused/.test(document.body.innerText)")
+    assert shown_ids(page) == [5_000, 5_001]
+    page.get_by_role("button", name="Go on").click()
+    expect(page, "document.querySelector('.records').innerText.includes('5004')")
+    assert shown_ids(page) == [*range(5_000, 5_005)]
+    assert page.locator("tr.new").count() == 3
+
+
+def test_a_tail_of_another_log(browser, log, tmp_path):
+    """A server that begins again over another log has other records at the same offsets: a tail does not mix them."""
+    server = Server(log, port=0)
+    server.__enter__()
+    opened = browser.new_page(base_url=server.address)
+    opened.goto("/topics/orders?live=true")
+    expect(opened, "document.body.innerText.includes('Waiting for records')")
+    send_orders(log, 5_000, 5)
+    expect(opened, "document.querySelector('.records').innerText.includes('5004')")
+    server.__exit__(None, None, None)
+    with sk.open_log(tmp_path / "other") as other:
+        other.create_topic("orders", "id bigint, customer string, amount double", key="customer", partitions=2)
+        send_orders(other, 5_100, 100)
+        with Server(other, port=urlsplit(server.address).port):
+            expect(opened, "document.body.innerText.includes('the log is another one')")
+            expect(opened, "document.querySelector('.records').innerText.includes('5199')")
+            assert shown_ids(opened) == [*range(5_100, 5_200)]
+    opened.close()
+
+
 def test_a_tail_beyond_the_streams_of_a_server_waits_for_one(browser, log):
     """It says why it has none, and goes on once another page is closed; a question that is wrong is not asked again."""
     with Server(log, port=0, limits=ServeLimits(streams=1)) as server:

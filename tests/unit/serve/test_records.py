@@ -7,9 +7,10 @@ import json
 import pyarrow as pa
 import pytest
 
+import streamkit as sk
 from streamkit.serve.answers import header_text
 from streamkit.serve.limits import ServeLimits
-from tests.unit.serve.conftest import ORDERS, serving
+from tests.unit.serve.conftest import ORDERS, letters_of, serving
 
 RECORDS = "/api/v1/topics/orders/records"
 LINES = {"Accept": "application/x-ndjson"}
@@ -212,3 +213,21 @@ def test_headers_are_ascii():
     """A fact that stands in a header has no line ends and no characters that a header cannot have."""
     assert header_text("é\r\nX: 1") == "\\u00e9\\u000d\\u000aX: 1"
     assert (header_text(True), header_text(None), header_text("a b")) == ("true", "null", "a b")
+
+
+@pytest.mark.parametrize("path", ["/api/v1/topics/texts/records", "/api/v1/dead-letters/failed"])
+def test_a_cursor_of_another_log(tmp_path, path):
+    """Numbers of topics begin anew in each log, and a cursor names its log: it is gone where that is another one, also as the id of an event."""
+    found = []
+    for name in "ab":
+        with sk.open_log(tmp_path / name) as log:
+            letters_of(log, 8)
+            with serving(log) as client:
+                found.append(client.get(path, params={"limit": 1}).json()["cursor"])
+                for cursor in found:
+                    answers = [client.get(path, params={"cursor": cursor})]
+                    if path.endswith("records"):
+                        headers = {"Accept": "text/event-stream", "Last-Event-ID": cursor}
+                        with client.stream("GET", path, headers=headers) as stream:
+                            answers.append(stream)
+                    assert {one.status_code for one in answers} == {200 if cursor == found[-1] else 410}

@@ -28,11 +28,11 @@ export async function render({model, el, signal, go, situation}) {
     return `${address('topics', name)}?${parameters}`;
   };
   const failed = error => { note.textContent = ''; rows = null; records.replaceChildren(problem(error)); };
-  const drawRows = () => { if (rows) records.replaceChildren(recordTable(rows, kept, types)); };
+  const drawRows = () => { if (rows && !isPaused) records.replaceChildren(recordTable(rows, kept, types)); };
   const read = async (after = null) => {
     leaving?.abort();
     leaving = new AbortController();
-    pause.hidden = !isLive.checked;
+    pause.hidden = !isLive.checked, isPaused = false;
     more.hidden = true;
     if (isLive.checked) {
       tail(leaving.signal);
@@ -56,20 +56,25 @@ export async function render({model, el, signal, go, situation}) {
     drawRows();  // which may have come before their types
   }, error => about.replaceChildren(problem(error)));
   const tail = own => {
-    rows = [], kept = new Set(), isPaused = false, pause.textContent = 'Pause';
+    rows = [], kept = new Set(), pause.textContent = 'Pause';
     note.textContent = 'Connecting …';
     drawRows();
     let skipped = 0, seen = 0, before = '';
-    const say = () => { note.textContent = `${before}${number(seen)} record${seen === 1 ? '' : 's'} since this page was opened${skipped ? `; ${number(skipped)} came too fast to be shown` : ''}.`; };
+    const say = () => { note.textContent = `${before}${number(seen)} record${seen === 1 ? '' : 's'} since this page was opened${skipped ? `; ${number(skipped)} came too fast to be shown` : ''}${isPaused ? '; paused, and they are shown once you go on' : ''}.`; };
+    pause.onclick = () => {
+      isPaused = !isPaused, pause.textContent = isPaused ? 'Go on' : 'Pause';
+      if (isPaused) kept = new Set();
+      drawRows();  // also those that came meanwhile
+      say();
+    };
     const {limit, time: _, offset: __, ...wanted} = chosen();
     listen(`${base}/records`, {...wanted, limit: KEPT}, own, {
       records: found => {
         const came = found.records ?? found;
         seen += came.length;
-        if (!isPaused) {
-          rows = newestFirst(came).concat(rows).slice(0, KEPT), kept = new Set(came);
-          drawRows();
-        }
+        const fresh = new Set(came);
+        rows = newestFirst(came).concat(rows).slice(0, KEPT), kept = new Set(rows.filter(row => fresh.has(row) || isPaused && kept.has(row)));
+        drawRows();
         say();
       },
       skipped: found => { skipped += found.records ?? 0; say(); },
@@ -78,13 +83,12 @@ export async function render({model, el, signal, go, situation}) {
       begun: () => { situation(''); if (!seen) note.textContent = `${before}Waiting for records …`; },
       fail: (error, isEnd) => { if (isEnd) failed(error); else situation(error.message, 'bad'); },
       anew: () => {
-        rows = [], kept = new Set(), skipped = 0, seen = 0, before = 'The topic was made again, and its newest records are shown. ';
+        rows = [], kept = new Set(), skipped = 0, seen = 0, before = 'The topic was made again, or the log is another one; the newest records are shown. ';
         drawRows();
         describe();
       },
     });
   };
-  pause.onclick = () => { isPaused = !isPaused; pause.textContent = isPaused ? 'Go on' : 'Pause'; };
   more.onclick = () => { go(state(cursor), {isSamePage: true}); read(cursor); };
   isLive.onchange = () => { go(state(), {isSamePage: true}); read(); };
   const form = make('form', {onsubmit: event => { event.preventDefault(); go(state(), {isSamePage: true}); read(); }},
