@@ -30,7 +30,7 @@ def cursor_place(text: str, expected: dict[str, type | tuple[type, ...]]) -> dic
 
 
 def topic_cursor(log: Log, topic: Topic, **place: Mapping[int, int]) -> str:
-    """A place in a topic, as offsets by partition under a name, as a cursor; it names the log too, since numbers of topics begin anew in each."""
+    """A place in a topic, offsets by partition under a name, as a cursor; it names the log, because each log counts its topics from 1."""
     offsets = {name: {str(one): offset for one, offset in sorted(found.items())} for name, found in place.items()}
     return cursor_text({"log": log.catalog.standing().log_id, "topic": topic.id, **offsets})
 
@@ -40,7 +40,7 @@ def topic_offsets(log: Log, topic: Topic, text: str, name: str) -> dict[int, int
     found = cursor_place(text, {"log": str, "topic": int, name: dict})
     if (found["log"], found["topic"]) != (log.catalog.standing().log_id, topic.id):
         whose = f"another topic than {topic.name} is now" if found["log"] == log.catalog.standing().log_id else "another log"
-        raise RefusedError(410, "Gone", f"the cursor is of {whose}", "leave it out to begin anew")
+        raise RefusedError(410, "Gone", f"the cursor is of {whose}", "leave it out to begin without it")
     return {int(one): offset for one, offset in found[name].items() if one.isdecimal() and isinstance(offset, int)}
 
 

@@ -217,7 +217,7 @@ def test_headers_are_ascii():
 
 @pytest.mark.parametrize("path", ["/api/v1/topics/texts/records", "/api/v1/dead-letters/failed"])
 def test_a_cursor_of_another_log(tmp_path, path):
-    """Numbers of topics begin anew in each log, and a cursor names its log: it is gone where that is another one, also as the id of an event."""
+    """Each log counts its topics from 1, so a cursor names its log; in another log it is gone, as the id of an event too."""
     found = []
     for name in "ab":
         with sk.open_log(tmp_path / name) as log:
