@@ -22,10 +22,10 @@ from streamkit.serve.resource import Asked, Resource
 from streamkit.serve.sql_request import check_fields, json_object, read_texts
 from streamkit.serve.writing import BODY, behind_blanks, records_of_lines
 from streamkit.sql.execution.definitions import Definitions
+from streamkit.sql.execution.row_time import is_row_time
 from streamkit.sql.tree.type_names import TIME
 
 PROPERTIES = "properties"
-TIMES = (TIMESTAMP, "rowtime")
 _DECODER = json.JSONDecoder()
 
 
@@ -78,11 +78,11 @@ def _spelt(line: bytes, stored: StoredSource, number: int) -> str:
 
 def _column(name: str, own: Sequence[str], source: str, number: int) -> str:
     plain = name.strip("`")
+    if is_row_time(plain, own, is_ksql=True):
+        return TIMESTAMP
     found = plain if plain in own else next((one for one in own if one.lower() == plain.lower() and plain == name), None)
     if found is not None:
         return found
-    if plain.lower() in TIMES:
-        return TIMESTAMP
     spelt = {one.lower(): one for one in own}
     near = difflib.get_close_matches(plain.lower(), spelt, 1)
     hint = f"; did you mean {spelt[near[0]]}?" if near else ""

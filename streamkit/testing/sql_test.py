@@ -45,14 +45,7 @@ from streamkit.testing.driver import PATIENT, START
 from streamkit.testing.stepped_run import SteppedRun
 
 _MARK = re.compile(r"^--@(test|expected\.message):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_TIMES = {
-    "rowtime": TIMESTAMP,
-    TIMESTAMP: TIMESTAMP,
-    "windowstart": WINDOW_START,
-    WINDOW_START: WINDOW_START,
-    "windowend": WINDOW_END,
-    WINDOW_END: WINDOW_END,
-}
+_BOUNDS = {"windowstart": WINDOW_START, WINDOW_START: WINDOW_START, "windowend": WINDOW_END, WINDOW_END: WINDOW_END}
 
 
 @dataclass(frozen=True)
@@ -196,15 +189,17 @@ class _TestedScript:
             state, InsertValues(statement.name, statement.columns, (statement.values,), span=statement.span), known
         )
         own = {str(one["name"]): str(one["type"]) for one in known.columns}
+        is_windowed = known.windows is not None or "WINDOW_TYPE" in known.formats
         listed = statement.columns or tuple(Name(one) for one in (known.key if statement.is_tombstone else own))
         if len(listed) != len(statement.values):
             raise state.error(f"{len(statement.values)} values for {len(listed)} columns; expected as many", statement.span)
         wanted: dict[str, pa.Array] = {}
         for column, value in zip(listed, statement.values, strict=True):
-            spelt = _TIMES.get(column.text.lower()) or rows.spelt(column, list(own))
+            bound = _BOUNDS.get(column.text.lower()) if is_windowed and column.text not in own else None
+            spelt = bound or rows.spelt(column, list(own))
             if spelt in wanted:
                 raise state.error(f"the column {spelt} is there twice", column.span if column.span.end else statement.span)
-            is_time = spelt in (TIMESTAMP, WINDOW_START, WINDOW_END)
+            is_time = spelt == TIMESTAMP or (is_windowed and spelt in (WINDOW_START, WINDOW_END))
             wanted[spelt] = InsertedValues(state).value(
                 value, "timestamp" if is_time else own[spelt], TIMESTAMP if is_time else spelt
             )

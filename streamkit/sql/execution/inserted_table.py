@@ -10,12 +10,12 @@ from streamkit.errors import ConfigError
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.evolution import is_wider
-from streamkit.names import DELETED, TIMESTAMP
+from streamkit.names import DELETED, TIMESTAMP, spellings
 from streamkit.recast import recast
 from streamkit.schema import SchemaColumn
+from streamkit.sql.execution.row_time import is_row_time
 from streamkit.sql.script.declared_source import HEADERS_ROLE
 
-TIMES = (TIMESTAMP, "rowtime")
 _MOMENTS = pa.timestamp("ms", "UTC")
 _KINDS = (  # types of one kind, whose values are the same whatever their width in memory
     (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
@@ -25,27 +25,27 @@ _KINDS = (  # types of one kind, whose values are the same whatever their width 
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 
-def columns_of_table(known: StoredSource, rows: pa.Table) -> pa.Table:
+def columns_of_table(known: StoredSource, rows: pa.Table, *, is_ksql: bool) -> pa.Table:
     """The table with the names and types of the declaration; ConfigError for an unknown column, or if values may not fit."""
     types = {str(one["name"]): str(one["type"]) for one in known.columns if one.get("role") != HEADERS_ROLE}
     found: dict[str, pa.ChunkedArray] = {}
     for given, values in zip(rows.column_names, rows.columns, strict=True):
-        name = _spelt(known, given, list(types))
+        name = _spelt(known, given, list(types), is_ksql)
         if name in found:
             raise ConfigError(f"two columns of the table are {name} of {known.name}; expected it once")
         found[name] = values if name == DELETED else _fitting(known, name, types.get(name), values)
     return pa.table(found)
 
 
-def _spelt(known: StoredSource, given: str, own: list[str]) -> str:
+def _spelt(known: StoredSource, given: str, own: list[str], is_ksql: bool) -> str:
     """The column that a name means, in any case if none is spelt so."""
-    if given in own or given == DELETED:
+    if given == DELETED:
         return given
-    same = [one for one in own if one.lower() == given.lower()]
+    if is_row_time(given, own, is_ksql=is_ksql):
+        return TIMESTAMP
+    same = spellings(given, own)
     if len(same) == 1:
         return same[0]
-    if given.lower() in TIMES:
-        return TIMESTAMP
     near = difflib.get_close_matches(given, own, 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ConfigError(f"{known.name} has no column {given!r}; it has {', '.join(own)}{hint}")

@@ -25,8 +25,9 @@ from streamkit.log.topic.topic import Topic, check_writable
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, spellings
 from streamkit.plan.duration import duration_text
 from streamkit.schema import SchemaColumn
-from streamkit.sql.execution.inserted_table import TIMES, columns_of_table
+from streamkit.sql.execution.inserted_table import columns_of_table
 from streamkit.sql.execution.inserted_values import InsertedValues
+from streamkit.sql.execution.row_time import is_row_time
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.script.declared_source import HEADERS_ROLE
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
@@ -71,7 +72,7 @@ def insert_rows(state: ScriptState, name: str, rows: pa.Table) -> None:
     """Rows, which are columns of a stream or table already, for its topic; those that are missing are null."""
     statement = InsertValues(Name(name), None, ())
     known, topic = _written_source(state, name, NOWHERE)
-    rows = columns_of_table(known, rows)
+    rows = columns_of_table(known, rows, is_ksql=state.settings.script.meaning.names_results)
     types = {str(one["name"]): str(one["type"]) for one in known.columns if one.get("role") != HEADERS_ROLE}
     for column, type in types.items():
         if column not in rows.column_names:
@@ -169,7 +170,7 @@ class InsertedRows:
 
     def spelt(self, name: Name, own: Sequence[str]) -> str:
         """A column as its stream or table spells it; TopologyError if it has none of that name."""
-        if name.text.lower() in TIMES:
+        if is_row_time(name.text, own, is_ksql=self.state.settings.script.meaning.names_results):
             return TIMESTAMP
         if name.text.lower() in MADE_BY_LOG:
             raise self.state.error(f"{name.text} is said by the log, and a row cannot have it", name.span)

@@ -12,7 +12,7 @@ from streamkit.names import RESERVED_COLUMNS
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
 from streamkit.plan.expression_text import expression_name
-from streamkit.sql.ksql.expressions import MeaninglessExpressionError
+from streamkit.sql.ksql.expressions import PSEUDO_COLUMNS, MeaninglessExpressionError
 from streamkit.sql.lowering.expression_parts import below, rewritten
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.scope import ROW_TIMES, Scope, ScopeColumn, fresh_name
@@ -155,7 +155,8 @@ class QueryNames:
             return None
         source = self._source(parts[0]) if len(parts) > 1 else None
         name = parts[0] if source is None else parts[1]
-        if self.scope.named(name, source, keeps_case=True):
+        own = self.scope.named(name, source, keeps_case=True)
+        if own and (own[0].name == name or name not in PSEUDO_COLUMNS):  # ROWTIME is more exact than a column `rowtime`
             return None
         if source is None and self.scope.made_up_key and self.scope.key and name == self.made_up_name:
             return Reference(part(self.scope.key[0]))

@@ -255,3 +255,16 @@ def test_the_ksql_dialect(run):
         """,
         streamkit_sql_dialect="ksql",
     )
+
+
+def test_columns_that_are_called_as_times_are(run):
+    """They are those columns in assertions; the bounds of a window are there only where a table has windows."""
+    run(
+        """
+        CREATE STREAM s (id INT KEY, rowtime INT, windowstart INT, window_end STRING);
+        INSERT INTO s (id, rowtime, windowstart, window_end, _timestamp) VALUES (1, 2, 3, 'x', 1010);
+        ASSERT VALUES s (rowtime, windowstart, window_end, _timestamp) VALUES (2, 3, 'x', 1010);
+        """
+    )
+    with pytest.raises(TopologyError, match="s has no column 'window_start'"):
+        run("CREATE STREAM s (id INT KEY); INSERT INTO s VALUES (1); ASSERT VALUES s (id, window_start) VALUES (1, 3);")

@@ -156,3 +156,29 @@ def test_rows_that_the_topic_does_not_keep_are_told(sql, log):
     assert second == "1 row for s."
     assert third.startswith("3 rows for s. 2 of them are older than 1 week") and f"{kept} them soon" in third
     assert fourth == "1 row for every."
+
+
+@pytest.mark.parametrize("format", ["NATIVE", "JSON"])
+@pytest.mark.parametrize("column", ["rowtime", "ROWTIME", "RowTime"])
+def test_a_column_called_rowtime_is_that_column(sql, log, rows, column, format):
+    """Only where no column has the name is it the event time, of VALUES and of tables; `_timestamp` always is."""
+    sql.execute(f"CREATE STREAM s (k STRING KEY, {column} INT) WITH (VALUE_FORMAT = '{format}', RETENTION_MS = -1)")
+    sql.execute(f"INSERT INTO s (k, rowtime) VALUES ('a', 1); INSERT INTO s (`{column}`, k, _timestamp) VALUES (2, 'b', 20)")
+    sql.insert("s", pa.table({"k": ["c"], "rowtime": pa.array([3], pa.int32()), "_timestamp": [30]}))
+
+    found = sql.query("SELECT k, rowtime AS r, unix_millis(_timestamp) AS t FROM s ORDER BY k").to_pylist()
+    assert [(row["k"], row["r"]) for row in found] == [("a", 1), ("b", 2), ("c", 3)]
+    assert [row["t"] for row in found[1:]] == [20, 30] and found[0]["t"] > 1_000_000_000_000
+
+
+def test_rowtime_of_the_ksql_dialect_is_the_event_time(log):
+    """A column in quotes that differs from it in case is another one, which rows have beside the event time."""
+    with SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute("CREATE STREAM s (k STRING KEY, `rowtime` INT) WITH (VALUE_FORMAT = 'JSON', RETENTION_MS = -1)")
+        sql.execute(
+            "INSERT INTO s (k, rowtime, `rowtime`) VALUES ('a', 10, 1); INSERT INTO s (`rowtime`, k, ROWTIME) VALUES (2, 'b', 20)"
+        )
+        sql.insert("S", pa.table({"K": ["c"], "ROWTIME": [30], "rowtime": pa.array([3], pa.int32())}))
+
+        found = sql.query("SELECT k, `rowtime` AS r, rowtime AS t FROM s WHERE rowtime >= 10 ORDER BY k").to_pylist()
+        assert [tuple(row.values()) for row in found] == [("a", 1, 10), ("b", 2, 20), ("c", 3, 30)]
