@@ -172,10 +172,19 @@ def _with_old_values(epoch: FunctionWindowState, made: ChangedWindows) -> pa.Rec
 
 
 def _latest(epoch: FunctionWindowState, made: ChangedWindows) -> pa.RecordBatch:
-    """The newest state of each window that changed, and a deletion of each that is gone, at the end of the epoch."""
-    shown = [(window, made.newest[window]) for window in (*made.gone(), *made.there())]
-    keys, starts, _ = _columns([window for window, _ in shown])
-    place = places_of_newest(epoch.operator, starts, made.keys.take(keys).columns, epoch.context)
+    """
+    The newest state of each window that changed, and a deletion of each that is gone, at the end of the epoch.
+
+    Windows that merge come in the order of ends, deletions first: no part of one ends behind it, so parts are deleted before it comes.
+    """
+    gone = made.gone()
+    shown = [(window, made.newest[window]) for window in (*gone, *made.there())]
+    keys, starts, ends = _columns([window for window, _ in shown])
+    columns = made.keys.take(keys).columns
+    if epoch.has_ends:
+        place = places_of_newest(epoch.operator, ends, columns, epoch.context, np.arange(len(shown)) < len(gone))
+    else:
+        place = places_of_newest(epoch.operator, starts, columns, epoch.context)
     return _results(epoch, made.keys, shown, place)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamkit.arrays import Integers
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_front, paths_of, place_columns
 from streamkit.engine.stage.advance import final_place
 from streamkit.engine.stage.context import Context
@@ -28,10 +28,14 @@ def places_of_rows(operator: Operator, rows: pa.RecordBatch, causes: Integers, c
 
 
 def places_of_newest(
-    operator: Operator, windows: Integers | None, keys: Sequence[pa.Array], context: Context
+    operator: Operator,
+    windows: Integers | None,
+    keys: Sequence[pa.Array],
+    context: Context,
+    is_deleted: Mask | None = None,
 ) -> dict[str, pa.Array]:
-    """The places of the newest results of an epoch: at its end, in the order of their windows and keys."""
-    return at_epoch_end(context.plan.end.order, context.number(operator.id), paths_of(None, windows, keys))
+    """The places of the newest results of an epoch: at its end, in the order of their windows, of one window deletions first, and keys."""
+    return at_epoch_end(context.plan.end.order, context.number(operator.id), paths_of(None, windows, keys, is_deleted))
 
 
 def places_of_final(

@@ -66,14 +66,18 @@ def at_epoch_end(order: int, number: int, paths: pa.BinaryArray) -> dict[str, pa
     }
 
 
-def paths_of(number: int | None, windows: Integers | None, keys: Sequence[pa.Array] = ()) -> pa.BinaryArray:
-    """Bytes in the order of (operator, window, key), as a first part."""
+def paths_of(
+    number: int | None, windows: Integers | None, keys: Sequence[pa.Array] = (), comes_first: Mask | None = None
+) -> pa.BinaryArray:
+    """Bytes in the order of (operator, window, whether it comes first, key), as a first part."""
     rows = len(windows) if windows is not None else len(keys[0])
     parts: list[npt.NDArray[np.void]] = []
     if number is not None:
         parts.append(_number(number, rows))
     if windows is not None:
         parts.append(_ordered(windows))
+    if comes_first is not None:
+        parts.append((~comes_first).view("V1"))
     return join([*parts, *(key_parts(keys) if keys else ())])
 
 

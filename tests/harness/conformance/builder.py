@@ -85,7 +85,9 @@ class Builder:
         if output.get("as") == "late":
             return f"late-{output['node']}"
         handle = place.handle
-        if isinstance(handle, Table):
+        if output.get("as") == "newest":
+            handle = handle.emit("latest")
+        elif isinstance(handle, Table):
             handle = handle.emit("every", old=True) if sends_old(self.case, output) else handle.to_stream()
         handle.to(topic)
         return topic

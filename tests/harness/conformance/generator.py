@@ -3,7 +3,7 @@ Random conformance cases: a topology of any operators, and records with ties, la
 
 Case `number` of a seed depends on these two alone. Records have no `expect`: Kafka Streams or the interpreter gives that. With `own`
 there are also operators that a case of Kafka Streams cannot state: processors with stores and schedules, topics of late records, and
-aggregate functions of columns.
+aggregate functions of columns. Where an output shows what is newest, its table has windows, and nothing is behind it.
 A topology is a source, some steps, one operator that keeps state, and up to three others behind it. All keys are of one type and
 all values of inputs of another, so that each function gets what it is defined for.
 """
@@ -75,6 +75,17 @@ class Generator:
             "topology": topology,
             "steps": self.steps(),
         }
+
+    def case_of_newest(self) -> Json:
+        """A case of windows, of which the output shows the newest result of each step."""
+        place = self.windowed(can_be_final=False)
+        topology = {
+            "types": {"key": self.key, "value": self.value},
+            "nodes": self.nodes,
+            "outputs": [{"name": "out", "node": place.name, "as": "newest"}],
+        }
+        operator = self.nodes[-1]["op"]
+        return {"name": self.name, "kind": "topology", "operator": operator, "topology": topology, "steps": self.steps()}
 
     def is_suppressed(self, place: Place) -> bool:
         """Whether windows were held back: their old values are not known."""
@@ -403,3 +414,8 @@ OPERATORS: list[Callable[[Generator], Place]] = [
 def random_case(seed: int, number: int, own: bool = False) -> Json:
     """A random case, without what it expects; with operators that only StreamKit has, if `own`."""
     return Generator(seed, number, own).case()
+
+
+def random_case_of_newest(seed: int, number: int) -> Json:
+    """A random case of windows, without what it expects, whose output shows the newest result of each step."""
+    return Generator(seed, number).case_of_newest()

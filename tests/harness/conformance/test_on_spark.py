@@ -12,7 +12,7 @@ import pytest
 from streamkit.testing import TopologyTestDriver
 from tests.harness.conformance.arrival import Arrival
 from tests.harness.conformance.builder import Builder, Json
-from tests.harness.conformance.generator import random_case
+from tests.harness.conformance.generator import random_case, random_case_of_newest
 from tests.harness.conformance.running import take
 from tests.harness.conformance.test_random_topologies import look_up_the_newest, shorten_the_gap
 from tests.harness.conformance.ways import asking_for_old_values, is_bounded
@@ -66,5 +66,7 @@ def played(case: Json) -> Iterator[TopologyTestDriver]:
 
 def cases_of(seed: int) -> Iterator[Json]:
     """Cases that Spark can run: its clock cannot be moved, and it has more than one key group."""
-    found = (random_case(seed, number, own=True) for number in range(COUNT))
+    found = (
+        case for number in range(COUNT) for case in (random_case(seed, number, own=True), random_case_of_newest(seed, number))
+    )
     return (case for case in found if not is_bounded(case) and not any("advance_wall_clock_ms" in step for step in case["steps"]))

@@ -167,14 +167,18 @@ def _each(epoch: WindowState, made: _MadeSessions) -> dict[str, OptionalBatch]:
 
 
 def _latest(epoch: WindowState, made: _MadeSessions) -> pa.RecordBatch:
-    """The newest result of each session that changed, and a deletion of each stored one that is gone with its bounds."""
+    """
+    The newest result of each session that changed, and a deletion of each stored one that is gone with its bounds.
+
+    Rows come in the order of ends, deletions first. No part of a session ends behind it, so parts are deleted before it comes.
+    """
     there, gone = np.flatnonzero(made.is_there), np.flatnonzero(made.is_gone)
     gone = gone[~_among(made, gone, there)]
     shown = np.concatenate([gone, there])
     states = made.folded(there)
     places = np.concatenate([np.full(len(gone), -1), np.arange(len(there))])
     keys = [column.take(pa.array(made.codes[shown])) for column in made.keys.columns]
-    place = places_of_newest(epoch.operator, made.sessions.starts[shown], keys, epoch.context)
+    place = places_of_newest(epoch.operator, made.sessions.ends[shown], keys, epoch.context, places < 0)
     finish = null_on_overflow(epoch.operator.id, epoch.context)
     return _results(epoch, made, shown, states, places, places < 0, place, finish)
 

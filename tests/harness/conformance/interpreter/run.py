@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.harness.conformance.builder import is_nothing
@@ -33,6 +34,8 @@ class Run:
         self.rules = rules
         self.emitted: list[Json] = []
         self.is_named = len(topology["outputs"]) > 1
+        self.gives_only_known = any(node.get("type") in ("session", "sliding") for node in topology["nodes"])
+        self.newest: dict[str, dict[str, bool]] = {out["name"]: {} for out in topology["outputs"] if out.get("as") == "newest"}
         self.streams = {node["topic"] for node in topology["nodes"] if node["op"] == "stream"}
         self.graph = Graph(topology, rules, self._emit)
 
@@ -43,7 +46,27 @@ class Run:
             self.graph.wall_clock.now += step["advance_wall_clock_ms"]
         elif not self._is_refused(step):
             self._take(step["topic"], Record(step["key"], step["value"], step["ts"]))
-        return self.emitted
+        return self._without_replaced(self.emitted) if self.newest else self.emitted
+
+    def _without_replaced(self, emitted: list[Json]) -> list[Json]:
+        """
+        What a step emits, and of outputs that show what is newest only the last of each key and window.
+
+        A session or a sliding window that was not known before the step is not deleted.
+        """
+        kept: list[Json] = []
+        found: set[str] = set()
+        for record in reversed(emitted):
+            known = self.newest.get(record.get("out", next(iter(self.newest))))
+            if known is not None:
+                place = json.dumps([record["key"], record["window"]])
+                is_replaced, is_known = place in found, known.get(place, False)
+                found.add(place)
+                if is_replaced or (self.gives_only_known and record["value"] is None and not is_known):
+                    continue
+                known[place] = record["value"] is not None
+            kept.append(record)
+        return kept[::-1]
 
     def _is_refused(self, step: Json) -> bool:
         """Whether no producer sends such a record."""
