@@ -21,8 +21,8 @@ def run_test_files(
     """
     Run tests in SQL: statements that create, INSERT, and ASSERT VALUES, ASSERT NULL VALUES, ASSERT STREAM, ASSERT TABLE or ASSERT TOPIC.
 
-    Each test has a log of its own in memory, and no Spark. A line `--@test: NAME` begins a test; each test begins with the statements before
-    the first such line. A line `--@expected.message: TEXT` says that the test has to fail with this text. The exit code is 1 if a test fails.
+    Each test has a log of its own in memory, and no Spark. A comment `--@test: NAME` begins a test; each test begins with the statements before
+    the first such comment. `--@expected.message: TEXT` says that the test has to fail with this text. The exit code is 1 if a test fails.
     """
     from streamkit.cli.terminal.rendering import counted, show_failure, show_json, show_line  # the prompt pays for none of these
     from streamkit.testing.sql_test import read_sql_tests
@@ -31,7 +31,7 @@ def run_test_files(
     results = list[dict[str, str]]()
     for file in files:
         try:
-            tests = read_sql_tests(file)
+            tests = read_sql_tests(file, given)
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
             raise ConfigError(f"cannot read {str(file)!r}: {reason}; expected a file of tests in SQL") from None

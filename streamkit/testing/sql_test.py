@@ -1,17 +1,18 @@
 """
 Tests in SQL: a file of statements, rows and assertions, run in this process on a log in memory.
 
-A line `--@test: NAME` begins a test, which knows nothing of the tests before it. Each test begins with the statements before the first such line. A
-line `--@expected.message: TEXT` says that a statement of the test has to fail with this text in its message, and ends the test by that.
+A comment `--@test: NAME` begins a test, which knows nothing of the tests before it. Each test begins with the statements before the first such
+comment. `--@expected.message: TEXT` says that a statement of the test has to fail with this text in its message, and ends the test by that.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,13 @@ from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.opening import open_log
 from streamkit.log.topic.alteration import Alteration
 from streamkit.names import DELETED, HEADERS, TIMESTAMP, WINDOW_END, WINDOW_START
+from streamkit.plan.location import TextLocation
+from streamkit.plan.program import Program
 from streamkit.sql.execution.asserting import asserted, asserted_source
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.inserted_values import InsertedValues
 from streamkit.sql.execution.inserting import InsertedRows
-from streamkit.sql.execution.queries import topology_of_queries
+from streamkit.sql.execution.queries import APPLICATION, topology_of_queries
 from streamkit.sql.execution.result import StatementResult
 from streamkit.sql.execution.script_execution import ScriptExecution
 from streamkit.sql.execution.script_files import PlacedStatement, ScriptFiles
@@ -40,69 +43,117 @@ from streamkit.sql.reader.script import read_script
 from streamkit.sql.running.swapping import swap_when_ready
 from streamkit.sql.running.wanted_application import WantedApplication, wanted_applications
 from streamkit.sql.tree.span import Name, TextSpan
-from streamkit.sql.tree.statements import AssertSchema, AssertSource, AssertTopic, AssertValues, InsertValues, Statement
+from streamkit.sql.tree.statements import (
+    AssertSchema,
+    AssertSource,
+    AssertTopic,
+    AssertValues,
+    CreateAs,
+    InsertQuery,
+    InsertValues,
+    Statement,
+)
 from streamkit.testing.driver import PATIENT, START
+from streamkit.testing.sql_test_marks import MESSAGE, TEST, read_marks
 from streamkit.testing.stepped_run import SteppedRun
 
-_MARK = re.compile(r"^--@(test|expected\.message):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+LOOPED_RECORDS = 1_000  # that the queries of loops may take for a statement, …
+LOOPED_PER_RECORD = 10  # and for each record that there is before they do
 _BOUNDS = {"windowstart": WINDOW_START, WINDOW_START: WINDOW_START, "windowend": WINDOW_END, WINDOW_END: WINDOW_END}
 
 
 @dataclass(frozen=True)
 class SqlTest:
-    """A test of a file: its name, its text with everything else blank, and the message that it has to fail with, if it has to."""
+    """
+    A test of a file: its name, its text with everything else blank, and the texts of the message with which it has to fail, if it has to.
+
+    The first so many characters of the text are the `beginning` of each test of the file, in which no failure is expected.
+    """
 
     name: str
     text: str
     file: str
-    message: str | None = None
+    messages: tuple[str, ...] = ()
+    beginning: int = 0
 
     def run(self, settings: Mapping[str, str]) -> None:
         """Run it; StreamKitError, at the place of the statement, if an assertion does not hold."""
-        try:
-            self._run(settings)
-        except StreamKitError as error:
-            said = error.message if isinstance(error, TopologyError) else str(error)  # without the place and its line
-            if self.message is not None and self.message in said:
-                return
-            raise
-        if self.message is not None:
-            raise TopologyError(f"no statement has failed; expected the message {self.message!r}")
-
-    def _run(self, settings: Mapping[str, str]) -> None:
         text, given = ScriptText(self.text, self.file), SessionSettings.of(settings)
-        statements = read_script(self.text, given.script.meaning.name, given.variables, self.file)
-        placed = list(ScriptFiles(given).with_files(text, statements))
-        with closing(_TestedScript(given)) as script:
-            for one in placed:
-                script.execute(one)
+        has_begun = False
+        with closing(_TestedScript(self.name, given)) as script:
+            try:
+                statements = read_script(self.text, given.script.meaning.name, given.variables, self.file)
+                files = ScriptFiles(given)
+                script.execute(list(files.with_files(text, [one for one in statements if one.span.start < self.beginning])))
+                has_begun = True
+                script.execute(list(files.with_files(text, [one for one in statements if one.span.start >= self.beginning])))
+            except StreamKitError as error:
+                if not has_begun and self._is_of_the_beginning(error):
+                    error.args = (f"{error}\nthis is before the first test, so each test of the file fails",)
+                    raise
+                said = error.message if isinstance(error, TopologyError) else str(error)  # without the place and its line
+                if self.messages and all(one in said for one in self.messages):
+                    return
+                raise
+        if self.messages:
+            raise TopologyError(f"no statement has failed; expected the message {' and '.join(map(repr, self.messages))}")
+
+    def _is_of_the_beginning(self, error: StreamKitError) -> bool:
+        """Whether an error that came before the test itself is none of the reading of its own text."""
+        if not isinstance(error, SqlError):
+            return self.beginning > 0
+        starts = [one.at.start for one in error.faults if isinstance(one.at, TextLocation) and one.at.file == self.file]
+        return any(start < self.beginning for start in starts) or (self.beginning > 0 and not starts)
 
 
-def read_sql_tests(file: Path) -> list[SqlTest]:
-    """The tests of a file, in their order; a file without marks is one test."""
+def read_sql_tests(file: Path, settings: Mapping[str, str] | None = None) -> list[SqlTest]:
+    """The tests of a file, in their order; a file without marks is one test. TopologyError for a mark that says nothing of a test."""
     text = file.read_text(encoding="utf-8-sig")
-    marks = list(_MARK.finditer(text))
-    begins = [one for one in marks if one[1] == "test"]
-    first = begins[0].start() if begins else len(text)
-    ends = [*(one.start() for one in begins[1:]), len(text)]
-    parts = [(one[2], one.start(), end) for one, end in zip(begins, ends, strict=True)] if begins else [(file.stem, first, first)]
+    script = ScriptText(text, str(file))
+    marks = read_marks(script, SessionSettings.of(settings or {}).script.meaning.name)
+    begins = [one for one in marks if one.word == TEST]
+    if not begins:
+        return [SqlTest(file.stem, text, str(file), tuple(one.text for one in marks))]
+    first = begins[0].span.start
+    early = next((one for one in marks if one.span.start < first), None)
+    if early is not None:
+        raise script.error(
+            "a message is expected before the first test; expected it behind a line --@test: NAME, because each test begins with what is here",
+            early.span,
+        )
     found = []
-    for name, begin, end in parts:
-        messages = [one[2] for one in marks if one[1] != "test" and (begin <= one.start() < end or not begins)]
+    for one, end in zip(begins, [*(other.span.start for other in begins[1:]), len(text)], strict=True):
+        begin = one.span.start
+        messages = tuple(other.text for other in marks if other.word == MESSAGE and begin <= other.span.start < end)
         shown = text[:first] + re.sub(r"[^\n]", " ", text[first:begin]) + text[begin:end]
-        found.append(SqlTest(name, shown, str(file), messages[0] if messages else None))
+        found.append(SqlTest(one.text, shown, str(file), messages, first))
     return found
+
+
+@dataclass(frozen=True)
+class _TestedApplication:
+    """The queries of an application as they were when its run began."""
+
+    wanted: WantedApplication
+    run: SteppedRun
+    program: Program
+
+    @property
+    def flows(self) -> tuple[set[str], set[str]]:
+        """The topics that it reads, and those that it writes."""
+        return {one.topic for one in self.program.inputs}, {one.topic for one in self.program.outputs}
 
 
 class _TestedScript:
     """The statements of a test one after the other: what each changes is processed, a record an epoch, before the next one is executed."""
 
-    def __init__(self, settings: SessionSettings) -> None:
+    def __init__(self, name: str, settings: SessionSettings) -> None:
+        self._name = name
         self._settings = settings
         self._log = open_log(IN_MEMORY, HandClock(round(START.timestamp() * 1000)))
         self._log.settings = replace(self._log.settings, topic_partitions=1)
         self._patient: set[str] = set()
-        self._runs: dict[str, tuple[WantedApplication, SteppedRun]] = {}
+        self._runs: dict[str, _TestedApplication] = {}
         # Of a stream or table over a topic, which has another id if it is made again: the records that no assertion has seen yet
         self._read: dict[tuple[str, int], list[dict[str, Any]]] = {}
         self._ends: dict[tuple[str, int], dict[int, int]] = {}
@@ -111,9 +162,18 @@ class _TestedScript:
         """Forget everything."""
         self._log.close()
 
-    def execute(self, placed: PlacedStatement) -> None:
-        """Execute a statement, and process what it has changed; TopologyError at its place if one of the two fails."""
-        execution = ScriptExecution(self._log, [placed], self._settings, self._reading)
+    def execute(self, statements: Sequence[PlacedStatement]) -> None:
+        """
+        Execute statements, and process what each has changed; TopologyError at the place of one if that fails.
+
+        Queries side by side that say their application are made at once, since those of an application are made in one text.
+        """
+        for _, together in groupby(enumerate(statements), lambda one: -1 if _says_application(one[1].statement) else one[0]):
+            self._execute([placed for _, placed in together])
+
+    def _execute(self, together: Sequence[PlacedStatement]) -> None:
+        execution = ScriptExecution(self._log, together, self._settings, self._reading)
+        first = together[0]
         try:
             for _ in execution.results():
                 pass
@@ -122,9 +182,9 @@ class _TestedScript:
         except SqlError:
             raise
         except TopologyError as error:
-            raise error if error.at is not None else placed.text.error(error.message, placed.statement.span) from error
+            raise error if error.at is not None else first.text.error(error.message, first.statement.span) from error
         except StreamKitError as error:
-            raise placed.text.error(str(error), placed.statement.span) from error
+            raise first.text.error(str(error), first.statement.span) from error
 
     def _reading(self, state: ScriptState, statement: Statement) -> Awaiting:
         """What runs an assertion."""
@@ -150,14 +210,39 @@ class _TestedScript:
             if name not in self._patient:
                 self._log.catalog.topics.alter(name, Alteration(config=PATIENT))
                 self._patient.add(name)
+        before = sum(sum(self._log.end_offsets(name).values()) for name in self._log.topics())
+        left = LOOPED_RECORDS + LOOPED_PER_RECORD * before
         taken = 1
         while taken:
             taken = 0
             for wanted in self._wanted():
                 run = self._run_of(wanted)
-                taken += run.process(lambda: 1, epochs=None)
+                loop = self._loop_of(wanted)
+                found = run.process(lambda: 1, epochs=left if loop else None)
+                taken += found
+                left -= found if loop else 0
+                if left <= 0:
+                    raise TopologyError(
+                        f"the test {self._name!r} does not end: its queries write what they read, {' -> '.join(loop)}, and have taken "
+                        f"{LOOPED_RECORDS + LOOPED_PER_RECORD * before:,} records for this statement; expected a condition in WHERE that ends "
+                        "the loop, or no loop"
+                    )
                 if wanted.is_built and swap_when_ready(self._log, wanted.queries[0]):
                     taken += 1
+
+    def _loop_of(self, wanted: WantedApplication) -> list[str]:
+        """The topics by which the results of an application come to it again; none if they do not."""
+        flows = [one.flows for one in self._runs.values()]
+        inputs, outputs = self._runs[wanted.name].flows
+        ways = [[one] for one in sorted(outputs)]
+        seen = set(outputs)
+        for way in ways:  # which grows: the shortest come first
+            if way[-1] in inputs:
+                return [way[-1], *way]
+            further = sorted({topic for read, written in flows if way[-1] in read for topic in written} - seen)
+            seen |= set(further)
+            ways += [[*way, one] for one in further]
+        return []
 
     def _wanted(self) -> Iterator[WantedApplication]:
         """The applications that are to run."""
@@ -167,13 +252,14 @@ class _TestedScript:
 
     def _run_of(self, wanted: WantedApplication) -> SteppedRun:
         """The run of an application as its queries are now."""
-        known, run = self._runs.get(wanted.name, (None, None))
-        if run is None or known is None or known.versions != wanted.versions:
+        known = self._runs.get(wanted.name)
+        if known is None or known.wanted.versions != wanted.versions:
             definitions = Definitions.of(self._log, self._log.catalog.sql.objects())
-            run = SteppedRun(self._log, compile_with_settings(topology_of_queries(definitions, wanted.queries), self._log))
-            run.start(1)
-            self._runs[wanted.name] = wanted, run
-        return run
+            program = compile_with_settings(topology_of_queries(definitions, wanted.queries), self._log)
+            known = _TestedApplication(wanted, SteppedRun(self._log, program), program)
+            known.run.start(1)
+            self._runs[wanted.name] = known
+        return known.run
 
     # What they have written
 
@@ -240,6 +326,11 @@ class _TestedScript:
         )  # of several partitions by time, each by its offsets
         waiting += [{one: decoded.column(one).slice(row, 1) for one in decoded.schema.names} for row in order]
         return waiting.pop(0) if waiting else None
+
+
+def _says_application(statement: Statement) -> bool:
+    """Whether a query is to be of an application with others."""
+    return isinstance(statement, CreateAs | InsertQuery) and any(one.name.upper() == APPLICATION for one in statement.properties)
 
 
 def _values(columns: Mapping[str, pa.Array]) -> dict[str, Any]:

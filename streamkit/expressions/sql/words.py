@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import decimal
 import re
+from collections.abc import Iterator
 
 from streamkit.expressions.sql.dialect import Dialect
 from streamkit.expressions.sql.refusal import SyntaxRefusedError
@@ -50,6 +51,7 @@ _KSQL_WORD = re.compile(
 )
 _NUMBER = re.compile(r"(?i)([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?(bd|[lsydf])?")
 _NAME = re.compile(r"\w[\w@]*")
+_COMMENT_BEGIN = re.compile(r"--[^\n]*|/\*")
 _COMMENT_BORDER = re.compile(r"/\*|\*/")
 
 
@@ -90,6 +92,17 @@ def cut(text: str, start: int, dialect: Dialect, last: str = "") -> tuple[list[W
         else:
             found.append(_literal(kind, piece, begin, place, dialect))
     return [*found, Word("end", "the end", len(text), len(text))], len(text)
+
+
+def comments_between(text: str, start: int, end: int, dialect: Dialect) -> Iterator[TextSpan]:
+    """The comments that end with their line, among the blanks and comments between two words."""
+    place = start
+    while found := _COMMENT_BEGIN.search(text, place, end):
+        if found[0] == "/*":
+            place = _behind_comment(text, found.start(), dialect, [])
+        else:
+            yield TextSpan(*found.span())
+            place = found.end()
 
 
 def _cut_sign(text: str, piece: str, start: int, end: int, dialect: Dialect, found: list[Word]) -> int:

@@ -6,7 +6,7 @@ All faults of a script are found at once: after one, reading goes on behind the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamkit.errors import ConfigError, Location, SqlError, SqlFault
@@ -15,7 +15,7 @@ from streamkit.expressions.sql.dialect import DIALECTS, SPARK, Dialect
 from streamkit.expressions.sql.expression_reader import NestedTooDeeplyError
 from streamkit.expressions.sql.refusal import SqlRefusedError
 from streamkit.expressions.sql.word import Word
-from streamkit.expressions.sql.words import cut
+from streamkit.expressions.sql.words import comments_between, cut
 from streamkit.plan.location import IN_PYTHON, TextLocation
 from streamkit.plan.text_span import TextSpan
 from streamkit.sql.reader.asking_reader import ExpectedWords, asked
@@ -77,6 +77,26 @@ def expected_words(text: str, place: int, dialect: str = SPARK.name, variables: 
     return asked(script.last_words, script.last_dialect)
 
 
+def line_comments(text: str, start: int, default: str, dialect: str) -> Iterator[tuple[TextSpan, str]]:
+    """
+    The comments that end with their line from a place on, each with the name of the dialect of what is there.
+
+    The statement at the place is read in the `dialect`, and SET changes it for those behind, as UNSET gives the `default` back.
+    """
+    script = _ScriptReader(text, DIALECTS[default], DIALECTS[dialect], {})
+    place, is_last = start, False
+    while not is_last:
+        words, end = cut(text, place, script.dialect, ";")
+        for word in words:
+            for span in comments_between(text, place, word.start, script.dialect):
+                yield span, script.dialect.name
+            place = word.end
+        place, is_last = end, words[-1].text != ";"
+        statement = script.read(words) if len(words) > 1 else None
+        if statement is not None:
+            script.follow(statement)
+
+
 def _is_in_comment(gap: str) -> bool:
     """Whether what is behind the last word is a comment up to the end of a line that goes on."""
     return "--" in gap.rpartition("\n")[2]
@@ -105,13 +125,13 @@ class _ScriptReader:
             if is_last:
                 self.last_words, self.last_dialect = words[:-1], self.dialect
                 self.is_unreadable = any(word.kind == "unreadable" for word in words)
-            statement = self._statement(words) if len(words) > 1 else None
+            statement = self.read(words) if len(words) > 1 else None
             if statement is not None:
                 found.append(statement)
-                self._follow(statement)
+                self.follow(statement)
         return found
 
-    def _statement(self, words: list[Word]) -> Statement | None:
+    def read(self, words: list[Word]) -> Statement | None:
         """The statement that these words are; None if they are none, and then there is a fault more."""
         try:
             if "${" in self.text[words[0].start : words[-1].start]:
@@ -125,9 +145,9 @@ class _ScriptReader:
             return None
         if len(words) == 1:
             return None  # of variables without a text
-        return self._read(words)
+        return self._read_words(words)
 
-    def _read(self, words: list[Word]) -> Statement | None:
+    def _read_words(self, words: list[Word]) -> Statement | None:
         reader = StatementReader(self.text, words, self.dialect, is_value)
         try:
             return reader.whole_statement()
@@ -139,7 +159,7 @@ class _ScriptReader:
             self.faults.append(fault_of(error, words, self.dialect, reader.implicit_aliases))
         return None
 
-    def _follow(self, statement: Statement) -> None:
+    def follow(self, statement: Statement) -> None:
         """Let a statement change how those behind it are read."""
         if isinstance(statement, Define):
             name = statement.name.lower()

@@ -8,7 +8,8 @@ from streamkit.errors import StreamKitError, TopologyError
 from streamkit.testing.sql_test import read_sql_tests
 
 CLICKS = "CREATE STREAM clicks (who STRING KEY, n INT);\n"
-KSQL = {"streamkit.sql.dialect": "ksql"}
+DIALECT = "streamkit.sql.dialect"
+KSQL = {DIALECT: "ksql"}
 
 
 @pytest.fixture
@@ -117,6 +118,29 @@ HOLD = {
         ASSERT VALUES o VALUES ('ann', 2);
         ASSERT VALUES o VALUES ('bob', 3);
     """,
+    "a loop that ends": """
+        CREATE STREAM d AS SELECT who, n + 1 AS n FROM clicks WHERE n < 30;
+        INSERT INTO clicks SELECT who, n FROM d;
+        INSERT INTO clicks VALUES ('ann', 28);
+        ASSERT VALUES d VALUES ('ann', 29);
+        ASSERT VALUES d VALUES ('ann', 30);
+    """,
+    "queries of one application": """
+        CREATE STREAM large WITH (APPLICATION = 'shop') AS SELECT who, n FROM clicks WHERE n > 1;
+        CREATE TABLE totals WITH (APPLICATION = 'shop') AS SELECT who, sum(n) AS s FROM large GROUP BY who;
+        INSERT INTO clicks VALUES ('ann', 1), ('ann', 2), ('ann', 3);
+        ASSERT VALUES large VALUES ('ann', 2);
+        ASSERT VALUES totals VALUES ('ann', 2);
+        ASSERT VALUES totals VALUES ('ann', 5);
+    """,
+    "two applications at once": """
+        CREATE STREAM a WITH (APPLICATION = 'one') AS SELECT who, n FROM clicks;
+        CREATE STREAM b WITH (APPLICATION = 'other') AS SELECT who, n + 1 AS n FROM a;
+        CREATE STREAM c WITH (APPLICATION = 'one') AS SELECT who, n + 2 AS n FROM a;
+        INSERT INTO clicks VALUES ('ann', 1);
+        ASSERT VALUES b VALUES ('ann', 2);
+        ASSERT VALUES c VALUES ('ann', 3);
+    """,
     "a name that is given to another topic": """
         CREATE STREAM o (n INT) WITH (KAFKA_TOPIC = 'first', VALUE_FORMAT = 'JSON');
         INSERT INTO o VALUES (1);
@@ -201,6 +225,152 @@ def test_a_file_without_marks(tmp_path):
     (test,) = read_sql_tests(file)
     assert test.name == "shop"
     test.run({})
+
+
+LOOPS = {
+    "of two queries": (
+        "CREATE STREAM d AS SELECT who, n + 1 AS n FROM clicks;\nINSERT INTO clicks SELECT who, n FROM d;",
+        "clicks -> d -> clicks",
+    ),
+    "of one query": ("INSERT INTO clicks SELECT who, n + 1 AS n FROM clicks;", "clicks -> clicks"),
+    "that grows": (
+        "CREATE STREAM d AS SELECT who, explode(array(n, n)) AS n FROM clicks;\nINSERT INTO clicks SELECT who, n FROM d;",
+        "clicks -> d -> clicks",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_that_does_not_end(tmp_path, name):
+    """The error names the test and the topics of the loop, at the statement whose rows go round."""
+    queries, topics = LOOPS[name]
+    file = tmp_path / "a.sql"
+    file.write_text(f"{CLICKS}--@test: round and round\n{queries}\nINSERT INTO clicks VALUES ('ann', 1);\n")
+    (test,) = read_sql_tests(file)
+    with pytest.raises(
+        TopologyError, match="the test 'round and round' does not end: its queries write what they read, "
+    ) as caught:
+        test.run({})
+    ring = topics.split(" -> ")[1:]
+    assert topics in caught.value.message or " -> ".join([*ring, ring[0]]) in caught.value.message
+    assert caught.value.at is not None and caught.value.at.line == file.read_text().count("\n")
+
+
+MARKS = [
+    "  --@test: two",
+    "--@TEST: two",
+    "-- @test: two",
+    "--@test:two",
+    "--\t@ test : two  ",
+    "ASSERT TOPIC clicks; --@test: two",
+]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_ways_to_write_a_mark(tmp_path, mark):
+    """A comment that begins with the word is a mark, however it is indented and spelt, and whatever is before it in its line."""
+    file = tmp_path / "a.sql"
+    file.write_text(
+        f"{CLICKS}--@test: one\nASSERT TOPIC clicks;\n{mark}\n-- @Expected.Message: there is no stream\nCREATE STREAM x AS SELECT * FROM y;"
+    )
+    assert [(one.name, one.messages) for one in read_sql_tests(file)] == [("one", ()), ("two", ("there is no stream",))]
+
+
+TEXTS = {
+    "a text": "INSERT INTO clicks VALUES ('\n--@test: two\n', 1);",
+    "a name": "CREATE STREAM x AS SELECT who AS `--@test: two` FROM clicks;",
+    "a comment": "/*\n--@test: two\n--@unknown: three\n*/ ASSERT TOPIC clicks;",
+    "a text behind a comment": "ASSERT TOPIC clicks; -- it's one\nINSERT INTO clicks VALUES ('--@test: two', 1);",
+    "a word behind @": "-- @ann wrote this\nASSERT TOPIC clicks;",
+    "a comment behind other words": "-- see @test: two\nASSERT TOPIC clicks;",
+}
+IN_SPARK = {
+    "a comment in a comment": "/* /* */\n--@test: two\n*/ ASSERT TOPIC clicks;",
+    "an escaped quote": "INSERT INTO clicks VALUES ('\\'\n--@test: two\n', 1);",
+}
+
+
+@pytest.mark.parametrize("what", [*TEXTS, *IN_SPARK])
+def test_what_is_no_mark(tmp_path, what):
+    """Within quotes and comments of several lines there are no marks, as the dialect reads these."""
+    file = tmp_path / "a.sql"
+    file.write_text(f"{CLICKS}--@test: one\n{(TEXTS | IN_SPARK)[what]}\n--@test: last\nASSERT TOPIC clicks;")
+    one, last = read_sql_tests(file)
+    assert (one.name, last.name) == ("one", "last")
+    one.run({})
+    last.run({})
+
+
+def test_the_dialect_of_marks(tmp_path):
+    """Each test is read in the dialect in which its beginning left it, or in that of the settings."""
+    text = f"%s\n--@test: one\nINSERT INTO s VALUES ('\\');\nSET '{DIALECT}' = 'spark';\n--@test: two\nINSERT INTO s VALUES ('\\');\n--@test: three\n"
+    file = tmp_path / "a.sql"
+    for before, settings in ((f"SET '{DIALECT}' = 'ksql';", {}), ("", KSQL)):
+        file.write_text(text % before)
+        assert [one.name for one in read_sql_tests(file, settings)] == ["one", "two", "three"]
+    file.write_text(text % "")
+    assert [one.name for one in read_sql_tests(file)] == ["one"]  # Spark's text ends at a later quote
+
+
+REFUSED = {
+    "--@tset: two": "there is no mark --@tset: of tests; there are --@test: and --@expected.message:; did you mean --@test: ?",
+    "-- @expected.error: KsqlException": "it is a class of ksqlDB, which is not here; expected --@expected.message: TEXT",
+    "--@author: ann": "a comment is written without @",
+    "--@test:": "--@test says nothing; expected a name",
+    "--@test two": "--@test says nothing; expected a name",
+    "--@expected.message:  ": "--@expected.message says nothing; expected a text",
+}
+
+
+@pytest.mark.parametrize("mark", REFUSED)
+def test_marks_that_are_refused(tmp_path, mark):
+    """A mark that says nothing of a test is an error with its place."""
+    file = tmp_path / "a.sql"
+    file.write_text(f"{CLICKS}--@test: one\nASSERT TOPIC clicks;\n  {mark}\nASSERT TOPIC clicks;")
+    with pytest.raises(TopologyError) as caught:
+        read_sql_tests(file)
+    assert REFUSED[mark] in caught.value.message
+    assert str(caught.value.at) == f"{file}:4:3"
+
+
+def test_a_message_before_the_first_test(tmp_path):
+    """It belongs to no test, so it is refused; in a file of one test it is that test's."""
+    file = tmp_path / "a.sql"
+    file.write_text(f"{CLICKS}--@expected.message: there\n--@test: one\nASSERT TOPIC clicks;")
+    with pytest.raises(TopologyError, match="a message is expected before the first test"):
+        read_sql_tests(file)
+
+
+def test_two_messages(tmp_path):
+    """All texts have to be in the message."""
+    file = tmp_path / "a.sql"
+    marks = "--@expected.message: there is no stream\n--@expected.message: %s\n"
+    statement = "CREATE STREAM x AS SELECT * FROM y;\n"
+    file.write_text("".join(f"--@test: of {name}\n{marks % name}{statement}" for name in ("'y'", "'z'")))
+    one, two = read_sql_tests(file)
+    one.run({})
+    with pytest.raises(StreamKitError, match="there is no stream"):
+        two.run({})
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "SELECT bad bad bad FROM;",
+        "CREATE STREAM bad AS SELECT * FROM bad;",
+        "RUN SCRIPT 'bad.sql';",
+        "CREATE STREAM s (a INT); ASSERT VALUES s (bad) VALUES (1);",
+    ],
+)
+def test_an_error_before_all_tests(tmp_path, before):
+    """No test expects it, whatever message it expects, and the error says where it is."""
+    file = tmp_path / "a.sql"
+    file.write_text(f"{before}\n--@test: one\n--@expected.message: bad\nCREATE STREAM bad AS SELECT * FROM bad;")
+    (test,) = read_sql_tests(file)
+    with pytest.raises(
+        StreamKitError, match=r"bad.*\n  at .*a.sql:1:(.|\n)*this is before the first test, so each test of the file fails$"
+    ):
+        test.run({})
 
 
 @pytest.mark.parametrize("expected", ["nothing of mine", "shop.sql"])

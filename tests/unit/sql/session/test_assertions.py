@@ -69,7 +69,7 @@ def test_a_declaration_that_is_so(sql):
     sql.execute("CREATE TABLE t AS SELECT k, count(*) AS c FROM s GROUP BY k; ASSERT TABLE t (k STRING PRIMARY KEY, c BIGINT)")
 
 
-DEFAULTS = {  # of a declaration in a dialect, by what it says
+DEFAULTS: dict[tuple[str, str], dict[str, object]] = {  # of a declaration in a dialect, by what it says
     ("ksql", "VALUE_FORMAT = 'JSON'"): {"KEY_FORMAT": "KAFKA", "WRAP_SINGLE_VALUE": "TRUE", "PARTITIONS": 2},
     ("ksql", "FORMAT = 'DELIMITED'"): {"KEY_FORMAT": "DELIMITED", "VALUE_DELIMITER": ",", "KEY_DELIMITER": ","},
     ("ksql", "VALUE_FORMAT = 'JSON', WRAP_SINGLE_VALUE = false, RETENTION_MS = 5000"): {
