@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
 from streamkit.chunks import one_array, one_batch
@@ -21,7 +23,7 @@ from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT
 from streamkit.sql.pull.abandonment import check_waited_for
 from streamkit.sql.pull.matching import NO_ROW, PAIRS_MAX, Matching, OrderKey
 from streamkit.sql.pull.one_row import one_row
-from streamkit.sql.pull.plan import PlannedGroups, PlannedJoin, PlannedSide, PullPlan, TypedColumns
+from streamkit.sql.pull.plan import ANY_NULL, NONE, PlannedGroups, PlannedJoin, PlannedSide, PullPlan, TypedColumns
 
 BATCH_ROWS = 1 << 17  # that are computed at once
 PARTIAL_GROUPS = 1 << 18  # of groups of parts of the rows, before these are folded together
@@ -144,15 +146,25 @@ def computed(
 def _states(
     groups: PlannedGroups, batch: pa.RecordBatch, places: Mapping[str, Location]
 ) -> tuple[list[pa.Array], list[pa.Array]]:
-    """The group of each row, and the states of the aggregates after it alone."""
+    """The group of each row that has one, and the states of the aggregates after it alone."""
+    found = computed(groups.columns, batch, places)
+    has_group = _has_group(groups, list(found.values()))
+    if has_group is not None:
+        batch, found = batch.filter(has_group), {name: column.filter(has_group) for name, column in found.items()}
     arguments = [(f"argument{number}", one.argument) for number, one in enumerate(groups.aggregates) if one.argument is not None]
     own = {f"argument{number}": places[one.name] for number, one in enumerate(groups.aggregates) if one.name in places}
-    values = computed([*groups.columns, *arguments], batch, {**places, **own})
+    values = computed(arguments, batch, own)
     states: list[pa.Array] = []
     for number, one in enumerate(groups.aggregates):
         states += lift(one, values.get(f"argument{number}"), batch.num_rows)
-    keys = [values[name] for name, _ in groups.columns] or [pa.repeat(0, batch.num_rows)]
-    return keys, states
+    return [*found.values()] or [pa.repeat(0, batch.num_rows)], states
+
+
+def _has_group(groups: PlannedGroups, keys: Sequence[pa.Array]) -> pa.Array | None:
+    """Which rows are in a group; None if all are."""
+    if groups.left_out == NONE or not any(key.null_count for key in keys):
+        return None
+    return reduce(pc.and_ if groups.left_out == ANY_NULL else pc.or_, [key.is_valid() for key in keys])
 
 
 def _folded(groups: PlannedGroups, keys: Sequence[pa.Array], states: Sequence[pa.Array]) -> list[pa.Array]:

@@ -9,8 +9,10 @@ from streamkit.errors import Location
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.pull.input import PullInput
+from streamkit.sql.pull.source import TopicRows
 
 TypedColumns = tuple[tuple[str, TypedExpression], ...]
+NONE, ALL_NULL, ANY_NULL = "none", "all null", "any null"  # rows that are in no group
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,16 @@ class PlannedJoin:
 
 @dataclass(frozen=True)
 class PlannedGroups:
-    """The groups by some expressions, and aggregates of each; without expressions there is one group, also of no rows."""
+    """
+    The groups by some expressions, and aggregates of each; without expressions there is one group, also of no rows.
+
+    `left_out` says which rows are in no group: those with ANY_NULL or ALL_NULL parts of their group; NONE has a group of nulls, too.
+    """
 
     columns: TypedColumns
     aggregates: tuple[TypedAggregate, ...]
     having: TypedExpression | None = None
+    left_out: str = NONE
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,15 @@ class PullPlan:
                 yield side.read
             else:
                 yield from side.read.inputs()
+
+    @property
+    def is_of_records(self) -> bool:
+        """Whether its rows are made of the records of streams one by one, or of several that a join puts side by side."""
+        reads = [side.read for side in self.sides]
+        return self.groups is None and any(
+            read.is_of_records if isinstance(read, PullPlan) else isinstance(read.source, TopicRows) and read.source.is_stream
+            for read in reads
+        )
 
     @property
     def schema(self) -> Schema:

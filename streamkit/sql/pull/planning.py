@@ -23,7 +23,7 @@ from streamkit.sql.lowering.projecting import Projection
 from streamkit.sql.lowering.scope import Scope
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.one_row import one_row
-from streamkit.sql.pull.plan import PlannedGroups, PlannedOrder, PullPlan, TypedColumns
+from streamkit.sql.pull.plan import ALL_NULL, ANY_NULL, NONE, PlannedGroups, PlannedOrder, PullPlan, TypedColumns
 from streamkit.sql.pull.relation import PullRelations, rows_of_query
 from streamkit.sql.pull.sides import JoinedSides, joined_sides
 from streamkit.sql.pull.source import RECORD_COLUMNS
@@ -87,7 +87,7 @@ class _PullPlanning:
         items = self._items(names, found)
         order, orders = self._order(names, items)
         every = (*items, *order)
-        groups, scope, every = self._grouped(names, every)
+        groups, scope, every = self._grouped(names, every, found)
         columns = self._typed(scope, every[: len(items)])
         beside = self._typed(scope, every[len(items) :])
         plan = PullPlan(
@@ -222,7 +222,7 @@ class _PullPlanning:
         return next((item for item in items if item.expression == resolved), ChosenItem(resolved, "", span))
 
     def _grouped(
-        self, names: QueryNames, items: Sequence[ChosenItem]
+        self, names: QueryNames, items: Sequence[ChosenItem], sides: JoinedSides
     ) -> tuple[PlannedGroups | None, Scope, tuple[ChosenItem, ...]]:
         """The groups, if there are any, and the items over their columns."""
         query, scope = self.query, names.scope
@@ -232,7 +232,18 @@ class _PullPlanning:
         if not is_grouped:
             return None, scope, tuple(items)
         found = Aggregation(query, names, query.span, is_once=True).grouped(items)
-        return self._planned_groups(scope, found), Scope(rows_of_query(self.time_zone).rows, (), found.columns, None), found.items
+        groups = replace(self._planned_groups(scope, found), left_out=self._left_out(sides))
+        return groups, Scope(rows_of_query(self.time_zone).rows, (), found.columns, None), found.items
+
+    def _left_out(self, sides: JoinedSides) -> str:
+        """
+        Which rows are in no group: in ksqlDB those with a null in their group, also where it fails; else those of streams whose whole group is null.
+
+        So a query over streams has the groups that it has when it goes on. One over tables alone has a group of nulls, as in other SQL.
+        """
+        if self.meaning.names_results:
+            return ANY_NULL
+        return ALL_NULL if sides.has_records else NONE
 
     def _planned_groups(self, scope: Scope, found: GroupedItems) -> PlannedGroups:
         schema, at = scope.schema, self.text.at(self.query.span)

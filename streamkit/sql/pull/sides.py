@@ -47,6 +47,10 @@ class _Side:
     def is_stream(self) -> bool:
         return isinstance(self.read, PullRelation) and isinstance(self.read.rows, Stream)
 
+    @property
+    def is_of_records(self) -> bool:
+        return self.read.is_of_records if isinstance(self.read, PullPlan) else self.is_stream
+
     def renamed(self, taken: Iterable[str]) -> _Side:
         """The side without the names that are taken."""
         known = {name.lower() for name in taken}
@@ -81,6 +85,11 @@ class JoinedSides:
     def is_one_stream(self) -> bool:
         """Whether it reads the records of one stream, and nothing else."""
         return len(self.sides) == 1 and self.sides[0].is_stream
+
+    @property
+    def has_records(self) -> bool:
+        """Whether records of a stream are among what it reads, so that a query which goes on would group a stream."""
+        return any(side.is_of_records for side in self.sides)
 
     def narrowed(self, condition: Expression, at: Location) -> JoinedSides:
         """The sides under WHERE: each part goes to the side that it is about, if that has all rows."""

@@ -112,6 +112,9 @@ def queries(draw):
         items = [*groups, *folds]
         if groups:
             clauses["group_by"] = groups
+            if "clicks" in text:  # a stream, whose records without a group are in none
+                has_group = " or ".join(f"({one}) is not null" for one in groups)
+                words += f" {'and' if words else 'where'} ({has_group})"
             words += " group by " + ", ".join(groups)
             if draw(st.booleans()):
                 clauses["having"] = "count(*) > 1"

@@ -38,7 +38,6 @@ def test_they_are_called_in_every_clause(rows):
     ) == [
         (2, 6),
         (4, 2),
-        (None, 4),
     ]
     assert rows("SELECT transform(words(text), word -> shout(word)) AS w FROM texts WHERE id = 1") == [(["A!", "B!"],)]
     assert rows("SELECT s.big FROM (SELECT shout(text) AS big FROM texts WHERE id = 1) s") == [("A B!",)]
