@@ -14,7 +14,8 @@ def deletions_of_all(log: Log, name: str) -> pa.Table:
     key = log.topic(name).key
     if not key:
         return pa.table({})
-    rows = log.read(name, columns=[*key, DELETED]).select([*key, DELETED])
-    newest = rows.group_by(list(key), use_threads=False).aggregate([(DELETED, "last")])  # rows of a key are in their order
-    kept = newest.filter(pc.invert(newest[f"{DELETED}_last"].fill_null(False))).select(list(key))
+    places = [str(place) for place in range(len(key))]  # Arrow reads a name that begins with a dot as a path
+    rows = log.read(name, columns=[*key, DELETED]).select([*key, DELETED]).rename_columns([*places, DELETED])
+    newest = rows.group_by(places, use_threads=False).aggregate([(DELETED, "last")])  # rows of a key are in their order
+    kept = newest.filter(pc.invert(newest[f"{DELETED}_last"].fill_null(False))).select(places).rename_columns(list(key))
     return kept.append_column(DELETED, pa.array([True] * kept.num_rows, pa.bool_()))

@@ -15,8 +15,9 @@ from streamkit.names import ROW_NUMBER
 def newest(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """The last row of each key, in their order; of equal keys one value: -0.0 is 0.0, and every NaN one, as in the topic."""
     rows = with_one_key(rows, key)
-    numbered = rows.select(list(key)).append_column(ROW_NUMBER, pa.array(np.arange(rows.num_rows)))
-    last = numbered.group_by(list(key)).aggregate([(ROW_NUMBER, "max")])[f"{ROW_NUMBER}_max"]
+    places = [str(place) for place in range(len(key))]  # Arrow reads a name that begins with a dot as a path
+    numbered = pa.table([*(rows[name] for name in key), pa.array(np.arange(rows.num_rows))], [*places, ROW_NUMBER])
+    last = numbered.group_by(places).aggregate([(ROW_NUMBER, "max")])[f"{ROW_NUMBER}_max"]
     return rows if len(last) == rows.num_rows else rows.take(one_array(last).sort())
 
 

@@ -71,7 +71,7 @@ def default_values(count: int, wanted: pa.DataType, path: FieldPath, defaults: D
 def _field(values: pa.StructArray, field: pa.Field, path: FieldPath, defaults: Defaults | None) -> pa.Array:
     if values.type.get_field_index(field.name) < 0:
         return default_values(len(values), field.type, path, defaults)
-    return conformed(pc.struct_field(values, field.name), field.type, path, defaults)
+    return conformed(pc.struct_field(values, [field.name]), field.type, path, defaults)
 
 
 def _with_nulls(array: pa.Array, like: pa.Array) -> pa.Array:

@@ -77,7 +77,7 @@ def in_type(found: pa.Array, type: pa.DataType) -> pa.Array:
         lists = pa.ListArray.from_arrays(found.offsets, in_type(found.values, type.value_type), type=type)
         return if_else(found.is_valid(), lists, pa.scalar(None, type)) if found.null_count else lists
     if pa.types.is_struct(type) and pa.types.is_struct(found.type) and found.type.names == type.names:
-        arrays = [in_type(pc.struct_field(found, field.name), field.type) for field in type]
+        arrays = [in_type(pc.struct_field(found, [field.name]), field.type) for field in type]
         return pa.StructArray.from_arrays(arrays, fields=list(type), mask=found.is_null())
     if pa.types.is_timestamp(type) and pa.types.is_integer(found.type):
         return times_of_numbers(found, type)

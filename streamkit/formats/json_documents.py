@@ -217,7 +217,7 @@ def finished(found: pa.Array, type: str) -> pa.Array:
     if found.type == to_arrow(type):
         return found
     if fields := fields_of(type):
-        arrays = [finished(pc.struct_field(found, name), inner) for name, inner in fields]
+        arrays = [finished(pc.struct_field(found, [name]), inner) for name, inner in fields]
         return pa.StructArray.from_arrays(arrays, fields=list(to_arrow(type)), mask=found.is_null())
     if type.startswith("map<"):
         key, value = inner_types(type)

@@ -60,7 +60,7 @@ class StoreWatch(Watch):
     def _first(self, table: pa.Table) -> pa.Table:
         if not self._order:
             return table
-        return table.take(pc.sort_indices(table, self._order)[: self._limit])
+        return table.take(pc.sort_indices(table, [(pc.field(name), way) for name, way in self._order])[: self._limit])
 
     def _view_over(self, log: Log) -> StoreView:
         """The store over a connection: that of the view which is watched, or of the looks."""

@@ -65,7 +65,7 @@ def _values(source: Input, batch: pa.RecordBatch) -> pa.Array:
             fails[list(decoded.failures)] = True
             values = values.take(pa.array(np.arange(len(values)), mask=fails))
     for field in time.fields:
-        values = pc.struct_field(values, field)
+        values = pc.struct_field(values, [field])
     return values
 
 

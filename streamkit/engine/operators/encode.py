@@ -47,7 +47,7 @@ def _times(time: EventTime, batch: pa.RecordBatch, deleted: Mask) -> pa.Array:
     """The times that a column says, of deletions their own; EvaluationError about the first row without one."""
     values = plain(batch[time.column])
     for name in time.fields:
-        values = pc.struct_field(values, name)
+        values = pc.struct_field(values, [name])
     found = times_of(time, values)
     missing = np.flatnonzero((found == UNKNOWN) & ~deleted)
     if len(missing):

@@ -48,7 +48,7 @@ def row_function(operator: RowFunction, inputs: Sequence[OptionalBatch], context
     rows = batch.take(pa.array(made.parents)) if operator.is_many else batch
     deleted = _deletions(operator, rows, made)
     _check_required(operator, made, deleted)
-    given = {name: pc.struct_field(made.structs, name) for name in operator.given}
+    given = {name: pc.struct_field(made.structs, [name]) for name in operator.given}
     columns = {name: given[name] if name in given else rows[name] for name in operator.columns}
     record = record_columns(rows)
     if operator.is_many and has_place(rows):
@@ -133,7 +133,7 @@ def _without_values(operator: RowFunction, columns: Mapping[str, pa.Array], dele
 def _check_required(operator: RowFunction, made: Made, deleted: Mask) -> None:
     """EvaluationError if the function gave None for a column that is NOT NULL."""
     for name in operator.required:
-        if (_nulls(pc.struct_field(made.structs, name)) & ~deleted).any():
+        if (_nulls(pc.struct_field(made.structs, [name])) & ~deleted).any():
             raise _wrong(operator, f"gave None for {name}, which is declared NOT NULL")
 
 

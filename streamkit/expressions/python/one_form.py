@@ -41,7 +41,7 @@ def check_arrow(found: pa.Array | pa.ChunkedArray, type: pa.DataType) -> None:
             raise _too_large(pc.max(pc.abs(finite)).as_py())
     elif pa.types.is_struct(type) and pa.types.is_struct(found.type):
         for name in set(found.type.names).intersection(type.names):
-            check_arrow(pc.struct_field(found, name), type.field(name).type)
+            check_arrow(pc.struct_field(found, [name]), type.field(name).type)
     elif pa.types.is_list(type) and hasattr(found.type, "value_type") and not pa.types.is_dictionary(found.type):
         check_arrow(pc.list_flatten(found), type.value_type)
 

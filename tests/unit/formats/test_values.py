@@ -71,6 +71,20 @@ def test_nested_rows_come_back_as_they_were(name):
     assert codec.decode(codec.encode(rows)).equals(rows)
 
 
+@pytest.mark.parametrize("rows", [1, 500])
+@pytest.mark.parametrize("name", ["json", "ksql_json"])
+def test_fields_may_have_any_name(name, rows):
+    """Names that Arrow's own paths would be written as, too, in columns and in structs at any depth."""
+    fields = [".a", ".", "..", "[0]", "a.b", "a.", "\\.a", " ", "ä", "`"]
+    inner = ",".join(f"`{field.replace('`', '``')}`:timestamp" for field in fields)
+    columns = Schema.parse(f"`.c` struct<{inner}>, `..` array<struct<`.x`:struct<{inner}>>>")
+    struct = {field: dt.datetime(2024, 1, 1 + number, tzinfo=dt.timezone.utc) for number, field in enumerate(fields)}
+    given = rows_of(columns, [{".c": struct, "..": [{".x": struct}, {".x": None}]}, {}] * rows)
+    codec = Codec(declare_format(name), columns)
+
+    assert codec.decode(codec.encode(given)).to_pylist() == given.to_pylist()
+
+
 @ROWS
 @given(st.lists(JSON, max_size=6))
 def test_json_is_read_as_python_reads_it(values):
