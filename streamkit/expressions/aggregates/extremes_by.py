@@ -74,7 +74,7 @@ def _members(is_falling: bool) -> Members:
     """The values by what they are ordered by, and then by themselves."""
 
     def lift(_: TypedAggregate, argument: pa.Array) -> pa.BinaryArray:
-        by, value = (pc.struct_field(argument, name) for name in (BY, VALUE))
+        by, value = (pc.struct_field(argument, [name]) for name in (BY, VALUE))
         both = pc.binary_join_element_wise(encode_ordered(by, is_falling), encode_ordered(value), b"")
         return where_there(both, argument)
 
