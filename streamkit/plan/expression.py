@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from streamkit.plan.python_function import PythonFunction
@@ -51,10 +51,15 @@ class Literal(Expression):
 
 @dataclass(frozen=True)
 class Call(Expression):
-    """A function or operator of pyspark.sql, by name: `upper`, `avg`, `when`; operators are `gt`, `add`, `and` …"""
+    """
+    A function or operator of pyspark.sql, by name: `upper`, `avg`, `when`; operators are `gt`, `add`, `and` …
+
+    `written` is the name that texts show in its place, if people wrote another one.
+    """
 
     function: str
     arguments: tuple[Expression, ...]
+    written: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ INFIX = {
     "integral_divide": "DIV",
 }  # fmt: skip
 OF_KSQL = "ksql_"  # what the names of ksqlDB's functions begin with in trees
+GROUP_VALUES = "group values"  # the aggregate that a function in Python is called with, if it aggregates; nobody can write it
 _WITH_NULLS = {"first", "last"}  # their second argument says whether nulls are skipped
 _NAMED = re.compile(r"(?is).*\S\s+as\s+(`[^`]+`|\w+)\s*")  # SQL text that names its result
 
@@ -61,6 +62,9 @@ def _(expression: Lambda) -> str:
 
 @expression_text.register
 def _(expression: PythonCall) -> str:
+    match expression.arguments:
+        case (Call(function) as values,) if function == GROUP_VALUES:
+            return expression_text(values)
     return f"{expression.function.name}({', '.join(expression_text(argument) for argument in expression.arguments)})"
 
 
@@ -76,7 +80,7 @@ def _(expression: Alias) -> str:
 
 @expression_text.register
 def _(expression: Call) -> str:
-    return call_text(expression.function, [_inner_text(argument) for argument in expression.arguments])
+    return call_text(expression.written or expression.function, [_inner_text(argument) for argument in expression.arguments])
 
 
 def call_text(function: str, arguments: list[str]) -> str:

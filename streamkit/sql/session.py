@@ -196,14 +196,14 @@ class SqlSession:
         Let statements of this session call a function in Python by a name.
 
         It is a function of values, whose results have the type, or what `F.udf`, `F.pandas_udf` or `F.arrow_udf` gave. One that gives an array
-        gives rows by EXPLODE. With `is_aggregate` it is a function of the list of a group's values, by time and without nulls, which is an
-        aggregate in statements; the group keeps all of these values. The rules are those of `F.udf`. Other processes do not know it: a
+        gives rows by EXPLODE. With `is_aggregate` it is a function of the list of a group's values, in the order of the records and without nulls,
+        which is an aggregate in statements; the group keeps all of these values. The rules are those of `F.udf`. Other processes do not know it: a
         persistent query with it is run by this session, or by `sk.run(sql.topology(id))`. ConfigError for a name that StreamKit has itself.
 
             sql.register("shout", lambda text: text.upper() + "!", "string")
             sql.register("median", statistics.median, "double", is_aggregate=True)
         """
-        found = registered_function(name, function, type, is_aggregate=is_aggregate)
+        found = registered_function(name, function, type, self.settings.script.meaning.name, is_aggregate=is_aggregate)
         with self._lock:
             self._check_open()
             self._functions[name.lower()] = found

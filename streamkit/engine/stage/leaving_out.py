@@ -36,6 +36,7 @@ from streamkit.plan.on_error import DEAD_LETTER, DEAD_LETTERS, NOTE
 from streamkit.plan.operator import Operator, port_of, source_of
 from streamkit.plan.operator_traits import EACH_ALONE, EACH_ONCE
 from streamkit.plan.operators.old_values import OldValues
+from streamkit.plan.operators.regroup import Regroup
 
 if TYPE_CHECKING:
     from streamkit.engine.stage.context import Context
@@ -109,6 +110,8 @@ def _reads_pairs(operator: Operator, context: Context) -> bool:
     """Whether its rows are the changes of a table with their old values: pairs of an old row and a new one, which stateless steps keep."""
     while operator.leaves_out == EACH_ALONE and operator.inputs:
         operator = context.program.operator(source_of(operator.inputs[0]))
+    if isinstance(operator, Regroup):  # behind which the rows say themselves what they are
+        return False
     return isinstance(operator, OldValues) or any(port_of(one) == WITH_OLD_VALUES for one in operator.inputs)
 
 

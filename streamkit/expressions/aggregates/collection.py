@@ -1,7 +1,8 @@
 """
 collect_list, collect_set and count_distinct: the values of a group that are not null, all or each once, in canonical order.
 
-Their states grow with the values, and are written whole when they change; so a group has at most ELEMENTS_MAX of them.
+Their states grow with the values, and are written whole when they change; so a group has at most ELEMENTS_MAX of them. A function in Python
+that aggregates is given all values of its group, however many.
 The rows of a table have no order: there lists and sets are in the order of their values, and only the number of values is kept.
 """
 
@@ -29,6 +30,7 @@ from streamkit.expressions.core.recording import recorded
 from streamkit.expressions.core.spark_text import spark_text
 from streamkit.log.values.keys import encode_keys
 from streamkit.plan.expression import Expression, TypedAggregate, TypedExpression
+from streamkit.plan.expression_text import GROUP_VALUES
 from streamkit.schema import SchemaColumn
 
 __all__ = ["array_agg", "collect_list", "collect_set", "count_distinct"]
@@ -98,11 +100,20 @@ def _merge_lists(states: States, accumulate: Accumulator) -> list[pa.Array]:
     return [joined(states[0], accumulate, lambda owners, values: np.arange(len(values)))]
 
 
+def _merge_all(states: States, accumulate: Accumulator) -> list[pa.Array]:
+    return [joined(states[0], accumulate, lambda owners, values: np.arange(len(values)), elements_max=None)]
+
+
 def _merge_sets(states: States, accumulate: Accumulator) -> list[pa.Array]:
     return [joined(states[0], accumulate, _first_of_each)]
 
 
-def joined(column: pa.Array, accumulate: Accumulator, keep: Callable[[Integers, pa.Array], Integers]) -> pa.Array:
+def joined(
+    column: pa.Array,
+    accumulate: Accumulator,
+    keep: Callable[[Integers, pa.Array], Integers],
+    elements_max: int | None = ELEMENTS_MAX,
+) -> pa.Array:
     """The elements of the rows that each result combines, those that `keep` gives the places of, and one too many at most."""
     runs = accumulate.runs
     sizes, lists, owners_of_rows = runs.ends - runs.starts, column, runs.owners
@@ -116,9 +127,9 @@ def joined(column: pa.Array, accumulate: Accumulator, keep: Callable[[Integers, 
     # Rows of one result are in their order already, which a stable sort by results leaves as it is.
     kept = kept[stable_order(owners[kept])]
     counts = np.bincount(owners[kept], minlength=len(sizes))
-    if (counts > ELEMENTS_MAX + 1).any():
+    if elements_max is not None and (counts > elements_max + 1).any():
         rank = np.arange(len(kept)) - np.repeat(np.cumsum(counts) - counts, counts)
-        kept, counts = kept[rank <= ELEMENTS_MAX], np.minimum(counts, ELEMENTS_MAX + 1)
+        kept, counts = kept[rank <= elements_max], np.minimum(counts, elements_max + 1)
     return _lists(np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), values.take(pa.array(kept)), column.type)
 
 
@@ -155,14 +166,19 @@ def _codes_by_owner(owners: Integers, values: pa.Array, bits_max: int) -> Intege
 
 
 def _collected(_: TypedAggregate, states: States) -> AggregateResult:
-    (column,) = states
-    lengths = pc.list_value_length(column).fill_null(0).to_numpy()
-    kept = _lists(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), column.flatten(), column.type)  # null is empty
-    too_many = lengths > ELEMENTS_MAX
+    kept = _all_collected(states)
+    too_many = pc.list_value_length(kept).to_numpy() > ELEMENTS_MAX
     if not too_many.any():
         return AggregateResult(kept)
     values = if_else(pa.array(too_many), pa.scalar(None, kept.type), kept)
     return AggregateResult(values, too_many, f"more than {ELEMENTS_MAX:,} elements", _WAY_OUT)
+
+
+def _all_collected(states: States) -> pa.Array:
+    """The lists as they are kept; a null is empty."""
+    (column,) = states
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy()
+    return _lists(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), column.flatten(), column.type)
 
 
 def _counted(_: TypedAggregate, states: States) -> AggregateResult:
@@ -198,12 +214,13 @@ def _refuse(*_: object) -> NoReturn:
 
 
 LIST_MEMBERS = Members(_lift_member, _state_of_members, _one_too_many, complaint=_complaint)
+ALL_MEMBERS = Members(_lift_member, _state_of_members, lambda _: None, complaint=_complaint)
 SET_MEMBERS = Members(_lift_member, _state_of_members, _one_too_many, is_set=True, complaint=_complaint)
 NUMBER_OF_MEMBERS = Members(_lift_member, lambda _, numbers: [numbers], lambda _: None, is_set=True, is_number=True)
 
 
 def collect_list(col: Column | str) -> Column:
-    """The values that are not null as an array, in the order of time; an error beyond 100,000 of them."""
+    """The values that are not null as an array, in the order of the records; an error beyond 100,000 of them."""
     return recorded("collect_list", col)
 
 
@@ -214,6 +231,14 @@ COLLECT_LIST = register(
     AggregateFunction(
         "collect_list", _typed_list, _state_columns, _lift, _merge_lists, _collected,
         functions=("array_agg",), is_nullable=False, is_ordered=True, members=LIST_MEMBERS,
+    )
+)  # fmt: skip
+
+
+ALL_VALUES = register(
+    AggregateFunction(
+        GROUP_VALUES, _typed_list, _state_columns, _lift, _merge_all, lambda _, states: AggregateResult(_all_collected(states)),
+        is_nullable=False, is_ordered=True, members=ALL_MEMBERS, is_called=False,
     )
 )  # fmt: skip
 

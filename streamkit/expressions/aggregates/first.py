@@ -86,7 +86,7 @@ def _entered(name: str, choose: Callable[[Mask, Accumulator], Integers], *functi
 
 
 def first(col: Column | str, ignorenulls: bool = False) -> Column:
-    """The value of the first record in the order of time; with `ignorenulls`, of the first record in which it is not null."""
+    """The value of the first record of a group; with `ignorenulls`, of the first record in which it is not null."""
     return recorded("first", col, constant(ignorenulls))
 
 
@@ -104,7 +104,7 @@ FIRST = _entered("first", first_rows, "first_value", "any_value")
 
 
 def last(col: Column | str, ignorenulls: bool = False) -> Column:
-    """The value of the last record in the order of time; with `ignorenulls`, of the last record in which it is not null."""
+    """The value of the last record of a group; with `ignorenulls`, of the last record in which it is not null."""
     return recorded("last", col, constant(ignorenulls))
 
 

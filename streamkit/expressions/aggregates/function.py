@@ -13,7 +13,7 @@ from streamkit.expressions.core.accumulation import Accumulator, accumulated
 from streamkit.expressions.core.entries import Entries
 from streamkit.expressions.core.operation import Gives, Invocation, fitted
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.plan.expression_text import OF_KSQL
+from streamkit.plan.expression_text import GROUP_VALUES, OF_KSQL
 from streamkit.schema import SchemaColumn
 
 States: TypeAlias = Sequence[pa.Array]
@@ -115,12 +115,12 @@ def register(function: AggregateFunction) -> AggregateFunction:
 def aggregate_named(name: str) -> AggregateFunction | None:
     """The aggregate function that people call so, in any case; None if there is none."""
     wanted = name.lower()
-    if wanted.startswith(OF_KSQL):
-        return _ksql_aggregate(wanted)
+    if wanted.startswith(OF_KSQL) or wanted == GROUP_VALUES:
+        return _inner_aggregate(wanted)
     return next((one for one in AGGREGATES.values() if one.is_called and wanted in (one.name, *one.functions)), None)
 
 
-def _ksql_aggregate(name: str) -> AggregateFunction | None:
+def _inner_aggregate(name: str) -> AggregateFunction | None:
     try:
         return AGGREGATES[name]
     except KeyError:

@@ -20,7 +20,8 @@ class Check(Operator):
     Pass the rows for which the expressions of the aggregation behind can be computed.
 
     It computes them only once something in its stage has failed; until then it passes all rows. So it runs in the stage that computes them:
-    behind the exchange by `key`, or before it if `key` is empty, because the rows are folded there.
+    behind the exchange by `key`, or before it if `key` is empty, because the rows are folded there, or because they are what a table adds to
+    groups and takes away: of these it looks at those that are added.
     """
 
     kind: ClassVar[str] = "check"

@@ -12,8 +12,11 @@ from streamkit.plan.demands import WITH_OLD_VALUES, Demands, emission
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node
+from streamkit.plan.on_error import DeadLetterTopic
+from streamkit.plan.operator import gives_null_on_failure
 from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.aggregate import Aggregate, AggregateNode, ColumnFold, kept_in
+from streamkit.plan.operators.check import Check
 from streamkit.plan.operators.regroup import regrouped
 from streamkit.plan.program import ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
@@ -40,6 +43,7 @@ class TableAggregateNode(AggregateNode):
     def lower(self, building: Building) -> Step:
         rows, key = regrouped(self, building)
         asked = building.analyzer.aggregates(rows.schema, self.aggregates, self.at)
+        rows = _noted(building.name(self), rows, asked, self, building)
         aggregates, with_members = self._kept(asked, building)
         store = building.store_name(self)
         members = f"{store}-members" if with_members else None
@@ -115,6 +119,19 @@ class TableAggregate(Aggregate):
     def text(self) -> str:
         kept = "" if self.members is None else f", members in store {self.members}"
         return f"{super().text()}{kept}"
+
+
+def _noted(name: str, rows: Step, asked: tuple[TypedAggregate, ...], node: Node, building: Building) -> Step:
+    """
+    The rows, behind a check that tells the processing log which of those that are added have null because an expression failed.
+
+    It is behind the step that knows which rows are added: a row that is taken away had its entry when it came.
+    """
+    failing = tuple(one.argument for one in asked if one.argument is not None and gives_null_on_failure(one.argument))
+    if not failing or not isinstance(building.on_error, DeadLetterTopic):
+        return rows
+    check = Check(f"{name}:check", UNSTAGED, (rows.id,), failing)
+    return building.add(replace(rows, operator=check, at=node.at))
 
 
 def _with_member(group: Schema) -> list[SchemaColumn]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamkit.expressions.aggregates import AGGREGATES
@@ -60,9 +61,9 @@ def functions_called(dialect: str, name: str) -> list[CallableFunction]:
     return [CallableFunction(one.name, one.kind, text) for one in found]
 
 
-def nearest_function(dialect: str, name: str) -> str:
-    """The name that is spelt most like another one; empty if none is."""
-    names = {one.name.lower(): one.name for one in functions(dialect)}
+def nearest_function(dialect: str, name: str, others: Sequence[str]) -> str:
+    """The name of the dialect, or of others, that is spelt most like another one; empty if none is."""
+    names = {one.lower(): one for one in (*(one.name for one in functions(dialect)), *others)}
     return next((names[one] for one in difflib.get_close_matches(name.lower(), names, 1)), "")
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from streamkit import functions as F
-from streamkit.errors import ConfigError, TopologyError
+from streamkit.errors import ConfigError, SqlError, TopologyError
 from streamkit.expressions.aggregates import aggregate_named
 from streamkit.expressions.analysis.analysis import is_function
 from streamkit.expressions.core.column import Column, to_expression
 from streamkit.functions.python import UserDefinedFunction
 from streamkit.plan.expression import Call, Expression
+from streamkit.plan.expression_text import GROUP_VALUES
 from streamkit.plan.location import written_at
+from streamkit.sql.execution.callable_functions import AGGREGATE, SCALAR, CallableFunction, functions_called
 from streamkit.sql.lowering.expression_parts import EXPLODING, below, rewritten
 from streamkit.sql.lowering.script_text import PartPlaces, ScriptText
+from streamkit.sql.reader.script import read_script
+from streamkit.sql.tree.query import SelectColumn
 from streamkit.sql.tree.span import TextSpan, Written
+from streamkit.sql.tree.statements import SelectStatement
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class PythonAggregate:
 
     def __call__(self, column: Column) -> Column:
         """The aggregate of a column."""
-        return self.function(F.collect_list(column))
+        return self.function(Column(Call(GROUP_VALUES, (to_expression(column),), self.name)))
 
 
 UserFunctions = Mapping[str, UserDefinedFunction | PythonAggregate]  # by their names in small letters
@@ -40,18 +46,43 @@ Part = TypeVar("Part")
 
 
 def registered_function(
-    name: str, function: Callable[..., Any] | UserDefinedFunction, type: str | None, *, is_aggregate: bool = False
+    name: str, function: Callable[..., Any] | UserDefinedFunction, type: str | None, dialect: str, *, is_aggregate: bool = False
 ) -> UserDefinedFunction | PythonAggregate:
-    """A function under a name that statements may call; ConfigError for a name that is taken or is none, or a type that is missing."""
+    """
+    A function under a name that statements of a dialect may call.
+
+    ConfigError for a name that is taken, or that no statement can call, and for a type that is missing.
+    """
+    _check_name(name, dialect)
     found = _function(name, function, type)
     return PythonAggregate(found) if is_aggregate else found
 
 
-def _function(name: str, function: Callable[..., Any] | UserDefinedFunction, type: str | None) -> UserDefinedFunction:
+def _check_name(name: str, dialect: str) -> None:
     if not name.isidentifier():
         raise ConfigError(f"{name!r} cannot be the name of a function; expected letters, digits and _")
-    if is_function(name.lower()) or name.lower() in EXPLODING or aggregate_named(name.lower()) is not None:
-        raise ConfigError(f"there is a function {name.lower()} already; expected another name")
+    own = name.lower()
+    if is_function(own) or own in EXPLODING or aggregate_named(own) is not None or functions_called(dialect, own):
+        raise ConfigError(f"there is a function {own} already; expected another name")
+    if not _is_called(name, dialect):
+        raise ConfigError(
+            f"{name!r} is a word of SQL, so {name}(…) calls no function in the dialect {dialect}; expected another name, such as {name}_of"
+        )
+
+
+def _is_called(name: str, dialect: str) -> bool:
+    """Whether a statement that calls a function by this name is read so."""
+    try:
+        (statement,) = read_script(f"SELECT {name}(x) AS y FROM z;", dialect)
+    except SqlError:
+        return False
+    if not isinstance(statement, SelectStatement) or not isinstance(item := statement.query.items[0], SelectColumn):
+        return False
+    call = item.written.expression
+    return isinstance(call, Call) and call.function.lower() == name.lower()
+
+
+def _function(name: str, function: Callable[..., Any] | UserDefinedFunction, type: str | None) -> UserDefinedFunction:
     if isinstance(function, UserDefinedFunction):
         if type is not None and type != function.returnType:
             raise ConfigError(
@@ -66,6 +97,19 @@ def _function(name: str, function: Callable[..., Any] | UserDefinedFunction, typ
 def _named(function: UserDefinedFunction, name: str) -> UserDefinedFunction:
     """The function under the name that statements have for it, as in messages and names of results."""
     return UserDefinedFunction(replace(function.function, name=name))
+
+
+def shown_functions(functions: UserFunctions) -> list[CallableFunction]:
+    """What SHOW FUNCTIONS and DESCRIBE FUNCTION say of them, by name: the type of the results, and how the function's own text begins."""
+    found = []
+    for one in functions.values():
+        function = (one.function if isinstance(one, PythonAggregate) else one).function
+        told = inspect.getdoc(function.call) if inspect.isroutine(function.call) else None
+        meaning = " ".join(
+            [f"A function in Python of this session, which gives {function.type}.", *(told or "").splitlines()[:1]]
+        )
+        found.append(CallableFunction(function.name, AGGREGATE if isinstance(one, PythonAggregate) else SCALAR, meaning))
+    return sorted(found)
 
 
 def with_functions(part: Part, functions: UserFunctions, text: ScriptText) -> Part:

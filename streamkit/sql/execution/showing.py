@@ -18,6 +18,7 @@ from streamkit.log.input_lag import input_partitions
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.sql.execution.backfill import built_beside
 from streamkit.sql.execution.callable_functions import functions, functions_called, nearest_function
+from streamkit.sql.execution.registered_functions import shown_functions
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.session_settings import TOLD
 from streamkit.sql.execution.stored_source import is_ksql
@@ -39,7 +40,7 @@ def shown(state: ScriptState, statement: Show) -> pa.Table:
     if subject == "types":
         return table_of(("type", "stands for"), [(one.name, one.type) for one in state.definitions.types.values()])
     if subject == "functions":
-        listed = functions(state.settings.script.meaning.name)
+        listed = sorted([*functions(state.settings.script.meaning.name), *shown_functions(state.definitions.functions)])
         return table_of(("function", "kind"), [(one.name, one.kind) for one in listed])
     if subject == "properties":
         given = {**dict.fromkeys(TOLD, ""), **state.settings.given}
@@ -192,10 +193,10 @@ def _topics(state: ScriptState, *, is_internal: bool, is_extended: bool) -> pa.T
 
 
 def _function(state: ScriptState, name: str, statement: Describe) -> pa.Table:
-    dialect = state.settings.script.meaning.name
-    found = functions_called(dialect, name)
+    dialect, registered = state.settings.script.meaning.name, shown_functions(state.definitions.functions)
+    found = [one for one in registered if one.name.lower() == name.lower()] or functions_called(dialect, name)
     if not found:
-        near = nearest_function(dialect, name)
+        near = nearest_function(dialect, name, [one.name for one in registered])
         raise state.error(f"there is no function {name}{f'; did you mean {near}?' if near else ''}", statement.span)
     return table_of(("function", "kind", "meaning"), [(one.name, one.kind, one.meaning) for one in found])
 

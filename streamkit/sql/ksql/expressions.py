@@ -27,7 +27,7 @@ from streamkit.expressions.ksql.times_of_day import AS_TIME
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP, WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, PythonCall, Reference
-from streamkit.plan.expression_text import OF_KSQL, expression_text
+from streamkit.plan.expression_text import GROUP_VALUES, OF_KSQL, expression_text
 from streamkit.plan.on_error import NULL_ON_FAILURE
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.ksql.pseudo_times import as_millis
@@ -96,6 +96,8 @@ class _Translation:
                 return _pseudo_column(column)
             case Reference(name) if has_times(type := self.columns.get(name, "")):
                 return Call(AS_TIME, (expression, Literal(type)))
+            case Call(name, (values,)) if name == GROUP_VALUES:
+                return replace(expression, arguments=(self._argument(values),))
             case Call(name, arguments):
                 return self._call(expression, name.lower(), arguments)
             case Cast(inner, type):
@@ -174,6 +176,8 @@ def _wrapped(function: str, expression: Expression) -> Expression:
     match expression:
         case Reference() | Literal():
             return expression
+        case Call(name) if name == GROUP_VALUES:
+            return expression
         case Alias(inner, name):
             return Alias(_wrapped(function, inner), name)
     return Call(function, (expression,))
@@ -246,8 +250,8 @@ def _without_steps(tree: Expression, schema: Schema) -> tuple[Expression, Schema
                 (typed,) = ANALYZER.aggregates(schema, [("", part)])
                 steps.append(SchemaColumn(f"\0{len(steps)}", typed.type))
                 return Reference(f"`{steps[-1].name}`")
-            case Call(name, arguments):
-                return Call(name, tuple(map(changed, arguments)))
+            case Call(_, arguments):
+                return replace(part, arguments=tuple(map(changed, arguments)))
             case PythonCall(function, arguments):
                 return PythonCall(function, tuple(map(changed, arguments)))
             case Alias(inner, name):

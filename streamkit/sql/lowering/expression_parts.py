@@ -24,10 +24,10 @@ def rewritten(expression: Expression, change: Change, places: PartPlaces) -> Exp
     if changed is not None:
         return places.replaced(changed, expression)
     match expression:
-        case Call(function, arguments):
+        case Call(_, arguments):
             new = tuple(rewritten(one, change, places) for one in arguments)
             same = all(one is other for one, other in zip(new, arguments, strict=True))
-            return expression if same else places.replaced(Call(function, new), expression)
+            return expression if same else places.replaced(replace(expression, arguments=new), expression)
         case PythonCall(called, arguments):
             new = tuple(rewritten(one, change, places) for one in arguments)
             return places.replaced(PythonCall(called, new), expression)

@@ -14,7 +14,7 @@ from streamkit.expressions.core.column import Column
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
-from streamkit.plan.expression_text import expression_name, expression_text
+from streamkit.plan.expression_text import GROUP_VALUES, expression_name, expression_text
 from streamkit.plan.location import written_at
 from streamkit.plan.on_error import NULL_ON_FAILURE
 from streamkit.plan.window_kinds.hopping import TimeWindow
@@ -170,7 +170,9 @@ class Aggregation:
         names = [item.name for item in items]
         for call in inner:
             if call not in found:
-                found[call] = fresh_name(expression_name(call), [*taken, *found.values(), *names])
+                # A function in Python is shown with the values, as it was written: rep(n) is rep of the column n.
+                named = _inner(call.arguments[0]) if call.function == GROUP_VALUES else call
+                found[call] = fresh_name(expression_name(named), [*taken, *found.values(), *names])
         for call in found:
             if any(calls(argument, is_aggregate) for argument in call.arguments):
                 raise self.names.text.error(

@@ -18,6 +18,7 @@ from streamkit.errors import ConfigError, EvaluationError, Location
 from streamkit.expressions.aggregates import fold, lift, neutral, result, state_columns
 from streamkit.expressions.analysis.arrow import evaluate_all, mask
 from streamkit.expressions.core.operation import columns_of
+from streamkit.names import ORDER
 from streamkit.plan.expression import TypedExpression
 from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT
 from streamkit.sql.pull.abandonment import check_waited_for
@@ -42,7 +43,7 @@ class PullExecution:
             with failing_at(plan.where_at):
                 rows = _where(plan.where, rows)
         if plan.groups is not None:
-            rows = self._grouped(plan, plan.groups, self._by_time(plan, rows))
+            rows = self._grouped(plan, plan.groups, _in_canonical_order(rows) if plan.is_in_order else rows)
         found = _computed((*plan.columns, *plan.order_columns), rows, plan.places)
         if plan.is_distinct:
             found = self._distinct(found)
@@ -80,11 +81,6 @@ class PullExecution:
     def _distinct(self, rows: pa.Table) -> pa.Table:
         return rows.take(pa.array(self.matching.distinct([_column(rows, name) for name in rows.column_names])))
 
-    def _by_time(self, plan: PullPlan, rows: pa.Table) -> pa.Table:
-        if not plan.by_time:
-            return rows
-        return rows.take(pa.array(self.matching.order([OrderKey(_column(rows, name)) for name in plan.by_time], None)))
-
     def _grouped(self, plan: PullPlan, groups: PlannedGroups, rows: pa.Table) -> pa.Table:
         """A row for each group, by StreamKit's own aggregates."""
         names = [name for name, _ in groups.columns]
@@ -99,6 +95,14 @@ class PullExecution:
         keys, states = found[: len(names)], found[len(names) or 1 :]
         table = pa.table([*keys, *_results(groups, states)], names=[*names, *(one.name for one in groups.aggregates)])
         return table if groups.having is None else _where(groups.having, table)
+
+
+def _in_canonical_order(rows: pa.Table) -> pa.Table:
+    """The records of a stream by their order keys; they come by partition and offset, which is the order of those with equal keys."""
+    keys = _column(rows, ORDER).to_numpy()
+    if (keys[1:] >= keys[:-1]).all():  # as in one partition
+        return rows
+    return rows.take(pa.array(np.argsort(keys, kind="stable")))
 
 
 def _kept(

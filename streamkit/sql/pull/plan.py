@@ -69,7 +69,7 @@ class PullPlan:
     The steps of a query, from its first side to its result.
 
     `columns` are those of the result; `order_columns` are computed beside them, for the order alone. Without a side there is one row without
-    columns. `by_time` are the columns by which rows are put in order before aggregates that depend on it. `places` are those of what computes
+    columns. `is_in_order`: the rows are put in canonical order, for aggregates that depend on it. `places` are those of what computes
     columns and aggregates, by name, and `where_at` that of WHERE, for errors.
     """
 
@@ -80,7 +80,7 @@ class PullPlan:
     columns: TypedColumns
     order_columns: TypedColumns = ()
     order: tuple[PlannedOrder, ...] = ()
-    by_time: tuple[str, ...] = ()
+    is_in_order: bool = False
     limit: int | None = None
     is_distinct: bool = False
     places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)

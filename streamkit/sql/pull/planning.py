@@ -10,7 +10,6 @@ from streamkit.errors import EvaluationError, Location, TopologyError
 from streamkit.expressions.aggregates import AGGREGATES
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
-from streamkit.names import OFFSET, PARTITION, TIMESTAMP
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Call, Cast, Expression, Literal, Reference, TypedExpression
 from streamkit.plan.expression_text import OF_KSQL, expression_text, typed_text
@@ -98,7 +97,7 @@ class _PullPlanning:
             columns,
             beside,
             orders,
-            self._by_time(found, groups),
+            self._is_in_order(found, groups),
             self.query.limit,
             self.query.is_distinct,
             places=self._places(every, groups),
@@ -262,11 +261,11 @@ class _PullPlanning:
             having = over.analyzer.predicate(over.schema, found.having, self.text.at(self.query.having.span))
         return PlannedGroups(columns, aggregates, having)
 
-    def _by_time(self, found: JoinedSides, groups: PlannedGroups | None) -> tuple[str, ...]:
-        """The columns by which records are put in order for aggregates that ask for it; TopologyError where rows have no order."""
+    def _is_in_order(self, found: JoinedSides, groups: PlannedGroups | None) -> bool:
+        """Whether an aggregate asks for the canonical order of records; TopologyError where rows have no order."""
         ordered = [] if groups is None else [one for one in groups.aggregates if one.ordered]
         if not ordered:
-            return ()
+            return False
         if not found.is_one_stream:
             function = AGGREGATES[ordered[0].function]
             raise self._error(
@@ -274,7 +273,7 @@ class _PullPlanning:
                 + (function.not_of_tables or "these rows have none; expected a query over one stream"),
                 self.query.span,
             )
-        return TIMESTAMP, PARTITION, OFFSET
+        return True
 
     def _typed(self, scope: Scope, items: Iterable[ChosenItem]) -> TypedColumns:
         return tuple((item.name, self._type(scope, item)) for item in items)

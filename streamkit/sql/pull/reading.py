@@ -14,6 +14,9 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.engine.epoch.event_time import event_times
+from streamkit.engine.epoch.order import order_keys
+from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.expressions.analysis.arrow import mask
 from streamkit.expressions.core.operation import columns_of
 from streamkit.log.catalog import span, topics
@@ -25,7 +28,7 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import GONE
 from streamkit.log.storage.inline_storage import fetch
 from streamkit.log.topic.topic import Topic
-from streamkit.names import DELETED, TIMESTAMP
+from streamkit.names import DELETED, OFFSET, ORDER, TIMESTAMP
 from streamkit.sql.pull.abandonment import check_waited_for
 from streamkit.sql.pull.folded_topic import FoldedTopic
 from streamkit.sql.pull.input import PullInput, ReadPath, path_in_store, path_in_stream, path_in_table
@@ -191,13 +194,23 @@ class PullReader:
         written = (
             times if source.timed is None else EVER
         )  # under which times rows were written says nothing where a column has them
+        keys = _OrderKeys(source) if ORDER in names else None
         for extent in extents:
             check_waited_for()
             first = max(extent.base_offset, cut.known.reached.get(extent.partition, 0), offsets[0])
             last = min(extent.next_offset, cut.ends[extent.partition], offsets[1])
-            if first < last and extent.max_timestamp >= written.start_ms and extent.min_timestamp < written.end_ms:
-                rows = rows_within(written, extent, read_placed(storage, cut.topic, stored, extent, first, last))
-                yield source.within(times, rows)
+            is_wanted = first < last and extent.max_timestamp >= written.start_ms and extent.min_timestamp < written.end_ms
+            if keys is not None and keys.pass_by(extent, is_wanted=is_wanted):
+                continue
+            if keys is not None:  # which records before the wanted ones have their part in
+                rows = read_placed(storage, cut.topic, stored, extent, extent.base_offset, last)
+                rows = keys.added(extent.partition, rows)
+                rows = rows.filter(pc.greater_equal(rows.column(OFFSET), first))
+            elif is_wanted:
+                rows = read_placed(storage, cut.topic, stored, extent, first, last)
+            else:
+                continue
+            yield source.within(times, rows_within(written, extent, rows))
 
     def _rows_of_stream(self, wanted: PullInput, source: TopicRows, cut: TopicCut, as_of_ms: int | None) -> pa.Table:
         """The records of a stream, by partition and offset; deletions are none of them."""
@@ -217,6 +230,34 @@ class PullReader:
                 break
         table = pa.Table.from_batches(found, _schema(wanted))
         return table if wanted.limit is None else table.slice(0, wanted.limit)
+
+
+@dataclass
+class _OrderKeys:
+    """
+    The order keys (law 11) of a topic's records, which an application that read all of them would give them.
+
+    Records that a query does not want move the time of their partition, too.
+    """
+
+    source: TopicRows
+    reached: dict[int, int] = field(default_factory=dict)
+
+    def pass_by(self, extent: Extent, *, is_wanted: bool) -> bool:
+        """Whether a frame need not be read: nothing of it is wanted, and what times it has is known."""
+        if is_wanted or self.source.timed is not None:
+            return False
+        self.reached[extent.partition] = max(self.reached.get(extent.partition, NO_TIME), extent.max_timestamp)
+        return True
+
+    def added(self, partition: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of a partition, the next ones of it, with their order keys."""
+        times = rows.column(TIMESTAMP).view(pa.int64()).to_numpy()
+        times = times if self.source.timed is None else event_times(self.source.timed, rows)
+        keys = order_keys(times, self.reached.get(partition, NO_TIME))
+        if len(keys):
+            self.reached[partition] = int(keys[-1])
+        return rows.append_column(ORDER, pa.array(keys))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from streamkit.dsl.stream import Stream
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.core.operation import columns_of
-from streamkit.names import TIMESTAMP
+from streamkit.names import ORDER, TIMESTAMP
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Call, Expression, Literal, Reference, TypedExpression
 from streamkit.plan.expression_text import OF_KSQL
@@ -121,7 +121,7 @@ class JoinedSides:
             return replace(plan, where=self.where)
         groups = plan.groups
         rows = (*plan.columns, *plan.order_columns) if groups is None else groups.columns
-        read = {*_read(one for _, one in rows), *plan.by_time, *_read([self.where])}
+        read = {*_read(one for _, one in rows), *([ORDER] if plan.is_in_order else []), *_read([self.where])}
         if groups is not None:
             read |= _read(one.argument for one in groups.aggregates)
         for join in self.joins:
@@ -258,7 +258,8 @@ class _SidesReading:
             own = {one.name.lower() for one in columns}
             others = [name for name in RECORD_COLUMNS if name not in own]
             columns += [ScopeColumn(alias, name, name, RECORD_TYPES[name], is_shown=False) for name in others]
-        return _Side(alias, relation, tuple(columns), {one.column: one.column for one in columns})
+        places = {ORDER: ORDER} if isinstance(relation.rows, Stream) else {}  # which no expression names
+        return _Side(alias, relation, tuple(columns), {**{one.column: one.column for one in columns}, **places})
 
     def _names_times(self, alias: str) -> bool:
         """Whether the query names ROWTIME, of this source or of none."""

@@ -18,7 +18,7 @@ from streamkit.formats.codec import Codec
 from streamkit.log.consume.reader import EVER, TimeRange
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.log.topic.formats import KEY, VALUE
-from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
+from streamkit.names import DELETED, HEADERS, OFFSET, ORDER, PARTITION, TIMESTAMP
 from streamkit.plan.decoding import DecodedSchema
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.operator import RowStep
@@ -30,7 +30,7 @@ from streamkit.schema import Schema, SchemaColumn
 TIME_TYPE = pa.timestamp("us", "UTC")
 RECORD_COLUMNS = (TIMESTAMP, HEADERS, PARTITION, OFFSET)  # of each record of a stream, beside its own
 RECORD_TYPES = {
-    TIMESTAMP: "timestamp", HEADERS: "array<struct<key:string,value:binary>>", PARTITION: "int", OFFSET: "bigint",
+    TIMESTAMP: "timestamp", HEADERS: "array<struct<key:string,value:binary>>", PARTITION: "int", OFFSET: "bigint", ORDER: "bigint",
 }  # fmt: skip
 
 
@@ -58,16 +58,16 @@ class TopicRows:
 
     @cached_property
     def read_schema(self) -> Schema:
-        """The columns that an expression may read: of a stream those of its records, too."""
+        """The columns that can be read: of a stream those of its records, and the order key of each, too."""
         own = tuple(self.schema)
-        return Schema((*own, *(SchemaColumn(name, RECORD_TYPES[name]) for name in RECORD_COLUMNS)) if self.is_stream else own)
+        return Schema((*own, *(SchemaColumn(name, type) for name, type in RECORD_TYPES.items())) if self.is_stream else own)
 
     def stored(self, columns: tuple[str, ...]) -> list[str]:
         """The columns of the topic to read for some of these."""
         of_headers = dict(self.headers)
         plain = [name for name in columns if name in self.schema and name not in (*of_headers, self.row_times)]
         own = [KEY, VALUE] if self.decoding is not None else plain
-        if self.timed is not None and {TIMESTAMP, self.row_times} & set(columns):
+        if self.timed is not None and {TIMESTAMP, ORDER, self.row_times} & set(columns):
             own += [name for name in columns_for_time(self.timed) if name not in (*own, DELETED)]
         return [*own, HEADERS] if {HEADERS, *of_headers} & set(columns) else own
 

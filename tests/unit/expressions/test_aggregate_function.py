@@ -78,16 +78,17 @@ def test_functions_say_what_planning_needs() -> None:
     """Counts are never null; what can be taken back, and what depends on the order of rows, says so."""
     known = {name: one for name, one in AGGREGATES.items() if not name.startswith(OF_KSQL)}
     assert {name for name, one in known.items() if not one.is_nullable} == {
-        "count", "count_if", "count_distinct", "approx_count_distinct", "collect_list", "collect_set", "top_k", "bottom_k", "number_of_members"
+        "count", "count_if", "count_distinct", "approx_count_distinct", "collect_list", "collect_set", "top_k", "bottom_k", "number_of_members",
+        "group values"
     }  # fmt: skip
     assert {name for name, one in known.items() if one.is_ordered} == {
-        "first", "last", "max_by", "min_by", "collect_list", "collect_set"
+        "first", "last", "max_by", "min_by", "collect_list", "collect_set", "group values"
     }  # fmt: skip
     assert {name for name, one in known.items() if one.subtract} == {
         "count", "count_if", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "percentile", "percentile_approx"
     }  # fmt: skip
     assert {name for name, one in known.items() if one.members} == {
-        "min", "max", "min_by", "max_by", "top_k", "bottom_k", "collect_list", "collect_set", "number_of_members"
+        "min", "max", "min_by", "max_by", "top_k", "bottom_k", "collect_list", "collect_set", "number_of_members", "group values"
     }  # fmt: skip
     assert aggregate_named("number_of_members") is None
     assert aggregate_named("Median") is AGGREGATES["percentile"]

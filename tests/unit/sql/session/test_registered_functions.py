@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 
+import pyarrow as pa
 import pytest
 
 import streamkit as sk
@@ -25,6 +27,12 @@ def sql(log):
         session.register("plus", F.pandas_udf(lambda number, other: number + other, "int"))
         session.execute(TEXTS)
         yield session
+
+
+def told(sql, text):
+    """The rows that a statement gives."""
+    (result,) = sql.execute(text)
+    return result.table.to_pylist()
 
 
 def test_they_are_called_in_every_clause(rows):
@@ -104,6 +112,8 @@ def test_wrong_calls(sql, text, kind, message):
         (("upper", len, "int"), "there is a function upper already"),
         (("Count", len, "int"), "there is a function count already"),
         (("explode", len, "int"), "there is a function explode already"),
+        (("select", len, "int"), "'select' is a word of SQL, so select\\(…\\) calls no function in the dialect spark"),
+        (("Distinct", len, "int"), "'Distinct' is a word of SQL"),
         (("a b", len, "int"), "cannot be the name of a function"),
         (("f", len), "needs the type of its results"),
         (("f", F.udf(len, "int"), "string"), "f gives int; found the type 'string'"),
@@ -161,3 +171,100 @@ def test_aggregates_of_the_ksql_dialect(log):
         sql.execute("CREATE TABLE T AS SELECT K, SPREAD(V) AS D FROM S GROUP BY K; INSERT INTO S VALUES (1, 5), (1, 2), (1, 9)")
         sk.run(sql.topology("CTAS_T_1"), log=log, engine="local", trigger="available_now").wait()
         assert sql.query("SELECT D FROM T")["D"].to_pylist() == [7]
+        assert "MEDIAN" not in [row["function"] for row in told(sql, "SHOW FUNCTIONS;")]
+        with pytest.raises(ConfigError, match="there is a function topk already"):
+            sql.register("TopK", max, "int", is_aggregate=True)
+        with pytest.raises(ConfigError, match=r"with\(…\) calls no function in the dialect ksql"):
+            sql.register("with", max, "int", is_aggregate=True)
+
+
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+def test_an_aggregate_has_all_values_but_nulls(log, process, dialect):
+    """Nulls are left out in either dialect, the limit of COLLECT_LIST is none of it, and a list may be longer than those of collect_list."""
+    settings = {"streamkit.sql.dialect": dialect, "ksql.functions.collect_list.limit": "2"}
+    with SqlSession(log, settings=settings) as sql:
+        sql.register("many", len, "int", is_aggregate=True)
+        sql.register("known", repr, "string", is_aggregate=True)
+        sql.execute("CREATE STREAM S (K STRING KEY, V INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', PARTITIONS=1)")
+        sql.execute("INSERT INTO S (K, V) VALUES ('a', NULL), ('a', 7), ('a', 8), ('a', NULL), ('a', 9)")
+        query = "SELECT K, KNOWN(V) AS L, MANY(V) + 1 AS N FROM S GROUP BY K HAVING MANY(V + 1) > 2"
+        sql.execute(f"CREATE TABLE T AS {query}")
+        sk.run(sql.topology("CTAS_T_1"), log=log, engine="local", trigger="available_now").wait()
+        assert sql.query(query).to_pylist() == sql.query("SELECT * FROM T").to_pylist() == [{"K": "a", "L": "[7, 8, 9]", "N": 4}]
+        with log.producer() as producer:
+            values = [json.dumps({"V": number}).encode() for number in range(100_005)]
+            producer.send_batch("s", pa.table({"key": [b"b"] * len(values), "value": values}))
+        assert sql.query("SELECT MANY(V) AS N FROM S WHERE K = 'b' GROUP BY K")["N"].to_pylist() == [100_005]
+
+
+def test_aggregates_of_a_table(log, process):
+    """A row that leaves its group takes its value out of the list."""
+    with SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.register("known", repr, "string", is_aggregate=True)
+        sql.execute(
+            "CREATE TABLE S (K INT PRIMARY KEY, G STRING, V INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', PARTITIONS=1)"
+        )
+        sql.execute("CREATE TABLE T AS SELECT G, KNOWN(V) AS L FROM S GROUP BY G")
+        for values in ("(1, 'x', 5), (2, 'x', NULL), (3, 'x', 4)", "(1, 'y', 5)"):
+            sql.execute(f"INSERT INTO S VALUES {values}")
+            sk.run(sql.topology("CTAS_T_1"), log=log, engine="local", trigger="available_now").wait()
+        assert sorted(map(str, sql.query("SELECT G, L FROM T").to_pylist())) == [
+            "{'G': 'x', 'L': '[4]'}",
+            "{'G': 'y', 'L': '[5]'}",
+        ]
+
+
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+def test_they_are_shown_as_they_are_written(log, dialect):
+    """EXPLAIN, names of results and messages show the name that the statement calls, over what it is called with."""
+    with SqlSession(log, settings={"streamkit.sql.dialect": dialect}) as sql:
+        sql.register("rep", lambda values: values[5], "int", is_aggregate=True)
+        sql.execute("CREATE STREAM S (K INT KEY, V INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', PARTITIONS=1)")
+        explained = sql.explain("SELECT K, REP(V + 1) AS R FROM S GROUP BY K") + sql.explain(
+            "CREATE TABLE T AS SELECT K, REP(V + 1) AS R FROM S GROUP BY K HAVING REP(V) > 1"
+        )
+        assert explained.count("R = rep(V + 1)") == 2
+        assert "rep(V + 1) as R" in explained
+        assert "filter rep(V) > 1" in explained.replace("(rep(V) > 1)", "rep(V) > 1")
+        assert "collect_list" not in explained
+        for text, message in (
+            ("SELECT K FROM S WHERE REP(V) = 1", r"WHERE has an aggregate, rep\(V\), and"),
+            ("SELECT K FROM S GROUP BY REP(V)", r"GROUP BY has the aggregate rep\(V\);"),
+            ("SELECT K, REP(REP(V)) AS R FROM S GROUP BY K", r"rep\(rep\(V\)\) has an aggregate"),
+        ):
+            with pytest.raises(TopologyError, match=message):
+                sql.query(text)
+
+
+def test_what_a_function_raises_is_told_with_its_values(sql):
+    """An aggregate that raises is shown with the list under the name of the column."""
+    sql.register("rep", lambda values: values[5], "int", is_aggregate=True)
+    sql.execute(NUMBERS)
+    with pytest.raises(EvaluationError, match=r"the function rep raised IndexError: list index out of range, called with n = \["):
+        sql.query("SELECT who, rep(n) FROM numbers GROUP BY who")
+    assert sql.query("SELECT who, rep(n) FROM numbers WHERE who = 'x' GROUP BY who").column_names == ["who", "rep(n)"]
+
+
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+def test_they_are_listed(log, dialect):
+    """SHOW FUNCTIONS and DESCRIBE FUNCTION have them, in any case, with their type and what their text says; a misspelt name is told them."""
+
+    def middle(values):
+        """The value in the middle."""
+        return sorted(values)[len(values) // 2]
+
+    with SqlSession(log, settings={"streamkit.sql.dialect": dialect}) as sql:
+        sql.register("Middle", middle, "int", is_aggregate=True)
+        sql.register("big", lambda value: value, "string")
+        listed = {row["function"]: row["kind"] for row in told(sql, "SHOW FUNCTIONS;")}
+        assert (listed["Middle"], listed["big"]) == ("aggregate", "function")
+        (row,) = told(sql, "DESCRIBE FUNCTION MIDDLE;")
+        assert row == {
+            "function": "Middle",
+            "kind": "aggregate",
+            "meaning": "A function in Python of this session, which gives int. The value in the middle.",
+        }
+        with pytest.raises(SqlError, match=r"did you mean Middle\?"):
+            sql.execute("DESCRIBE FUNCTION midddle;")
+    with SqlSession(log) as other, pytest.raises(SqlError, match="there is no function middle"):
+        other.execute("DESCRIBE FUNCTION middle")

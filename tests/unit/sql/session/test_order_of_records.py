@@ -1,0 +1,193 @@
+"""Aggregates that go by the order of records: one result by every way in which a query is run, over any partitions."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import Any
+
+import pytest
+
+import streamkit as sk
+from streamkit.sql.session import SqlSession
+from streamkit.testing import TopologyTestDriver
+from tests.kit.sampling import seeds
+
+CALLS = {
+    "spark": (
+        "first(n) AS a, last(n) AS b, first(n, true) AS c, last(n, true) AS d, collect_list(n) AS e, collect_set(n) AS f, shown(n) AS g"
+    ),
+    "ksql": (
+        "EARLIEST_BY_OFFSET(N, FALSE) AS A, LATEST_BY_OFFSET(N, FALSE) AS B, EARLIEST_BY_OFFSET(N) AS C, LATEST_BY_OFFSET(N) AS D, "
+        "COLLECT_LIST(N) AS E, COLLECT_SET(N) AS F, SHOWN(N) AS G"
+    ),
+}
+OF_LISTS = {
+    "spark": "collect_list(n) AS e, collect_set(n) AS f, first(n) AS a, last(n, true) AS d, shown(n) AS g",
+    "ksql": "COLLECT_LIST(N) AS E, COLLECT_SET(N) AS F, SHOWN(N) AS G",
+}
+TIMES = {"spark": "_timestamp", "ksql": "ROWTIME"}
+MIDDLE = {"spark": "TIMESTAMP '1970-01-01 00:00:20'", "ksql": "20000"}
+
+
+def records(chance):
+    """Records out of order, some with equal times; n is null in some."""
+    return [
+        (
+            chance.choice("abc"),
+            chance.choice("xy"),
+            None if chance.random() < 0.2 else chance.randrange(6),
+            chance.randrange(40) * 1000,
+        )
+        for _ in range(chance.randrange(1, 25))
+    ]
+
+
+def by_hand(values, dialect):
+    """What the aggregates of all these values are, in their order."""
+    known = [value for value in values if value is not None]
+    kept = known if dialect == "spark" else values
+    return {
+        "a": values[0], "b": values[-1], "c": known[0] if known else None, "d": known[-1] if known else None,
+        "e": kept, "f": list(dict.fromkeys(kept)), "g": repr(known),
+    }  # fmt: skip
+
+
+def grouped(rows, key, value, dialect):
+    groups: dict[str, list[int | None]] = {}
+    for row in rows:
+        groups.setdefault(row[key], []).append(row[value])
+    return {name: by_hand(values, dialect) for name, values in groups.items()}
+
+
+def by_group(table):
+    """The aggregates of a result by the group, which is the first column."""
+    return {next(iter(row.values())): aggregates_of(row) for row in table.to_pylist()}
+
+
+def aggregates_of(row):
+    """What `by_hand` has of a row, under names in small letters."""
+    return {name.lower(): value for name, value in row.items() if name.lower() in "abcdefg"}
+
+
+def opened(log, dialect):
+    session = SqlSession(log, settings={"streamkit.sql.dialect": dialect})
+    session.register("shown", repr, "string", is_aggregate=True)
+    return session
+
+
+def declare(sql, partitions, has_times):
+    timed = ", TIMESTAMP='at'" if has_times else ""
+    if sql.settings.script.meaning.name == "ksql":
+        timed = timed.upper()
+    sql.execute(
+        f"CREATE STREAM c (k STRING KEY, grp STRING, n INT, at BIGINT) WITH (KAFKA_TOPIC='c', VALUE_FORMAT='JSON', PARTITIONS={partitions}, "
+        f"RETENTION_MS=-1{timed})"
+    )
+
+
+def insert(sql, dialect, rows, has_times):
+    """The records, with their times in the column or beside it; then the topic has other ones that say nothing."""
+    values = [f"('{k}', '{grp}', {'NULL' if n is None else n}, {at}, {1000 if has_times else at})" for k, grp, n, at in rows]
+    sql.execute(f"INSERT INTO c (k, grp, n, at, {TIMES[dialect]}) VALUES {', '.join(values)}")
+
+
+def run(sql, log):
+    for id in sql.queries()["query"].to_pylist():
+        sk.run(sql.topology(id), log=log, engine="local", tasks=1, trigger="available_now").wait()
+
+
+def pushed(sql, query, count):
+    """The newest row of each group of a query that goes on, when it has so many records in all."""
+    sql.execute("SET 'auto.offset.reset' = 'earliest'")
+    newest, counts = {}, {}
+    with sql.subscribe(f"{query} EMIT CHANGES") as found:
+        for batch in found:
+            for row in batch.to_pylist():
+                group, number, *_ = row.values()
+                newest[group], counts[group] = aggregates_of(row), number
+            if sum(counts.values()) == count:
+                break
+    return newest
+
+
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+@pytest.mark.parametrize("seed", seeds(3))
+def test_groups_by_the_key(seed, dialect):
+    """The records of a key lie in one partition, so a group has them as they came: by every way, over one partition and four, in any cut."""
+    chance = random.Random(seed)
+    rows, has_times = records(chance), chance.random() < 0.5
+    expected = grouped(rows, 0, 2, dialect)
+    query = f"SELECT k, COUNT(*) AS records, {CALLS[dialect]} FROM c GROUP BY k"
+    for partitions in (1, 4):
+        with sk.open_log(":memory:") as log, opened(log, dialect) as sql:
+            declare(sql, partitions, has_times)
+            sql.execute(f"CREATE TABLE t WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON') AS {query}")
+            pieces = sorted({0, len(rows), *(chance.randrange(len(rows)) for _ in range(3))})
+            for begin, end in itertools.pairwise(pieces):
+                insert(sql, dialect, rows[begin:end], has_times)
+                run(sql, log)
+            assert by_group(sql.query("SELECT * FROM t")) == expected
+            assert by_group(sql.query(query)) == expected
+            assert pushed(sql, query, len(rows)) == expected
+            assert driven(sql.topology("CTAS_T_1"), log, chance.choice(["each", "all"])) == expected
+
+
+def driven(topology, log, batching):
+    """What a query gives in the test driver, of the records of a log at their places."""
+    with TopologyTestDriver(topology, batching=batching) as driver:
+        driver.pipe("c", log.read("c"))
+        newest = {row["key"]: row["value"] for row in driver.read("t", "key", "value")}
+    return {name: aggregates_of(row) for name, row in newest.items()}
+
+
+def in_order(log, has_times):
+    """The records of a topic in canonical order: by the largest time so far of their partition, then by partition and offset."""
+    found: list[tuple[Any, ...]] = []
+    reached: dict[int, int] = {}
+    for row in log.read("c").to_pylist():
+        value = {name.lower(): one for name, one in json.loads(row["value"]).items()}
+        time = value["at"] if has_times else int(row["_timestamp"].timestamp() * 1000)
+        partition = row["_partition"]
+        reached[partition] = max(reached.get(partition, time), time)
+        found.append((reached[partition], partition, row["_offset"], value))
+    return [value for *_, value in sorted(found, key=lambda one: one[:3])]
+
+
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+@pytest.mark.parametrize("seed", seeds(3))
+def test_groups_of_several_partitions(seed, dialect):
+    """
+    A group that has records of several partitions has them in canonical order, by every way in which a query finds them there.
+
+    A condition takes records out, and the order of the others stays.
+    """
+    chance = random.Random(seed)
+    rows, has_times = records(chance), chance.random() < 0.5
+    where = chance.choice(
+        ["", "WHERE k <> 'a'", "WHERE at < 20000", f"WHERE {TIMES[dialect]} < {MIDDLE[dialect]}", "WHERE n > 2"]
+    )
+    query = f"SELECT grp, COUNT(*) AS records, {OF_LISTS[dialect]} FROM c {where} GROUP BY grp"
+    with sk.open_log(":memory:") as log, opened(log, dialect) as sql:
+        declare(sql, chance.choice([1, 4]), has_times)
+        for begin in range(0, len(rows), 7):
+            insert(sql, dialect, rows[begin : begin + 7], has_times)
+        kept = [one for one in in_order(log, has_times) if is_kept(one, where)]
+        expected = {name: {column: all[column] for column in all if f" AS {column}" in query.lower().replace(" as ", " AS ")}
+                    for name, all in grouped(kept, "grp", "n", dialect).items()}  # fmt: skip
+        sql.execute(f"CREATE TABLE t WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON') AS {query}")
+        run(sql, log)
+        assert by_group(sql.query("SELECT * FROM t")) == expected
+        assert by_group(sql.query(query)) == expected
+        assert driven(sql.topology("CTAS_T_1"), log, "all") == expected
+        if kept:
+            assert pushed(sql, query, len(kept)) == expected
+
+
+def is_kept(row, where):
+    if where.startswith("WHERE k"):
+        return row["k"] != "a"
+    if where == "WHERE n > 2":
+        return row["n"] is not None and row["n"] > 2
+    return not where or row["at"] < 20_000
