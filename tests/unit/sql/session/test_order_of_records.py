@@ -191,3 +191,17 @@ def is_kept(row, where):
     if where == "WHERE n > 2":
         return row["n"] is not None and row["n"] > 2
     return not where or row["at"] < 20_000
+
+
+@pytest.mark.parametrize("has_times", [False, True])
+@pytest.mark.parametrize("where", ["_timestamp < TIMESTAMP '1970-01-01 00:00:20'", "_offset > 0", "n < 3", "at < 20000"])
+def test_records_that_are_left_out_keep_the_others_in_their_places(log, sql, has_times, where):
+    """What a condition leaves out, in frames that need not be read too, has moved the time of its partition: what follows it stays behind."""
+    declare(sql, 4, has_times)
+    insert(sql, "spark", [(key, "x", 0, 0) for key in "abcdefgh"], has_times)
+    partitions = {row["key"].decode(): row["_partition"] for row in log.read("c").to_pylist()}
+    other = next(key for key in "bcdefgh" if partitions[key] != partitions["a"])
+    for row in [("a", "y", 5, 30_000), ("a", "y", 2, 5_000), (other, "y", 1, 10_000)]:
+        insert(sql, "spark", [row], has_times)
+    (found,) = sql.query(f"SELECT collect_list(n) AS e, last(n) AS b FROM c WHERE grp = 'y' AND {where}").to_pylist()
+    assert found == {"e": [1, 5, 2] if where == "_offset > 0" else [1, 2], "b": 2}
