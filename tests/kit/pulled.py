@@ -6,7 +6,7 @@ import streamkit as sk
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.execution import PullExecution
 from streamkit.sql.pull.matching import Matching
-from streamkit.sql.pull.planning import moment_of, planned
+from streamkit.sql.pull.planning import planned
 from streamkit.sql.pull.reading import PullReader
 from streamkit.sql.pull.relation import PullRelation
 from streamkit.sql.pull.source import StoreRows, TopicRows
@@ -48,7 +48,7 @@ class Pulled:
     def table(self, query):
         """The result as a table."""
         plan = self.plan(query)
-        inputs = self.reader.read(list(plan.inputs()), moment_of(query, ScriptText("")))
+        inputs = self.reader.read(list(plan.inputs()))
         return PullExecution(self.matching).rows(plan, iter(inputs))
 
     def rows(self, query):

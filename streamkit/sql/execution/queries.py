@@ -13,7 +13,7 @@ from streamkit.engine.runs.preview import Preview, preview
 from streamkit.engine.runs.start import declared_output
 from streamkit.errors import SqlError, StreamKitError, TopologyError
 from streamkit.expressions.ksql.signature import has_times, without_times
-from streamkit.log.catalog.sql_queries import StoredQuery
+from streamkit.log.catalog.sql_queries import PAUSED, StoredQuery
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.evolution import check_evolution
@@ -149,6 +149,7 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
     name, span = statement.name.text, statement.name.span if statement.name.span.end else statement.span
     declared = state.definitions
     known = declared.declared(name)
+    is_built = _wants_backfill(state, statement)
     if known is not None and statement.if_not_exists:
         return Changed(f"There is a {known.kind} {known.name} already.", known.query)
     before = None
@@ -156,7 +157,6 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
         before = _replaced(state, statement, known)
         state.definitions = without_built(state.definitions, before)
         before = state.definitions.queries[before.id]
-    is_built = _wants_backfill(state, statement)
     if known is not None and before is not None and is_built:
         return _build_beside(state, statement, known, before)
     if state.settings.script.meaning.names_results and not SOURCE_NAME.fullmatch(name):
@@ -217,6 +217,12 @@ def _wants_backfill(state: ScriptState, statement: CreateAs) -> bool:
     given = next((one for one in statement.properties if one.name.upper() == BACKFILL), None)
     if given is None:
         return False
+    if not statement.or_replace:
+        raise state.error(
+            f"BACKFILL is about a changed query, and a new one reads its topics from their beginning anyway; expected CREATE OR REPLACE "
+            f"{statement.kind.upper()} {statement.name.text}, or no BACKFILL",
+            given.span,
+        )
     if str(given.value).lower() not in ("true", "false"):
         raise state.error(f"BACKFILL is {given.value!r}; expected true or false", given.span)
     return str(given.value).lower() == "true"
@@ -232,6 +238,9 @@ def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, 
             "CREATE of them afterwards",
             span,
         )
+    given = next((one for one in statement.properties if one.name.upper() == KAFKA_TOPIC), None)
+    if given is not None and given.value != known.topic:
+        raise state.error(f"{known.name} is the topic {known.topic}; found {given.value}: expected the same", given.span)
     number = state.definitions.numbers + 1
     topic = f"{known.topic}-{number}"
     if state.definitions.find_topic(topic) is not None:
@@ -243,9 +252,13 @@ def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, 
     source = replace(_source_of(state, statement, new, made, _output_of(made.topology, program)), topic=known.topic)
     _create_topics(state, program)
     state.definitions = replace(state.definitions.with_query(with_built(before, new, source)), numbers=number)
+    is_paused = before.wanted == PAUSED
+    begun = f"is paused, and the changed one too: RESUME {before.id} lets both run. The changed one is" if is_paused else (
+        "stays as it is, and the changed one is"
+    )  # fmt: skip
     return Changed(
-        f"Query {before.id} goes on, and the changed one is built beside it as {new.application}, from the beginning of its topics. It takes "
-        f"the place of the former, and its results that of {known.topic}, when it has read as much.",
+        f"Query {before.id} {begun} built beside it as {new.application}, from the beginning of its topics. It takes the place of the "
+        f"former, and its results that of {known.topic}, when it has read as much.",
         before.id,
     )
 
@@ -401,7 +414,8 @@ def _replaced(state: ScriptState, statement: CreateAs, known: StoredSource) -> S
         raise state.error(f"{known.name} is a {known.kind}; expected DROP {known.kind.upper()} {known.name} before", span)
     others = [one.id for one in state.definitions.writers(known.name) if one.id != query.id]
     if others:
-        raise state.error(f"{', '.join(others)} write to {known.name} too, whose columns stay; expected TERMINATE before", span)
+        write = "writes" if len(others) == 1 else "write"
+        raise state.error(f"{', '.join(others)} {write} to {known.name} too, whose columns stay; expected TERMINATE before", span)
     return query
 
 

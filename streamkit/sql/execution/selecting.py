@@ -19,7 +19,7 @@ from streamkit.sql.pull.execution import PullExecution, failing_at
 from streamkit.sql.pull.input import ReadPath, condition_text
 from streamkit.sql.pull.matching import Matching
 from streamkit.sql.pull.plan import PlannedOrder, PlannedSide, PullPlan
-from streamkit.sql.pull.planning import ORDER_COLUMN, moment_of, planned
+from streamkit.sql.pull.planning import ORDER_COLUMN, planned
 from streamkit.sql.pull.reading import PullReader
 from streamkit.sql.pull.relation import PullRelation, rows_of_query
 from streamkit.sql.pull.source import StoreRows
@@ -58,7 +58,6 @@ class PlannedQuery:
     """A query that is run once, ready to be run."""
 
     plan: PullPlan
-    as_of_ms: int | None
     reader: PullReader
     matching: Matching
     at: Location
@@ -70,7 +69,7 @@ class PlannedQuery:
                 isinstance(side.read, PullPlan) for side in self.plan.sides
             )  # WHERE is what fails as rows are read
             with failing_at(self.plan.where_at if is_plain else None):
-                inputs = self.reader.read(list(self.plan.inputs()), self.as_of_ms)
+                inputs = self.reader.read(list(self.plan.inputs()))
             return PullExecution(self.matching).rows(self.plan, iter(inputs))
 
     def lines(self) -> list[str]:
@@ -82,12 +81,11 @@ class PlannedQuery:
 def planned_query(
     state: ScriptState, query: Query, reader: PullReader, matching: Matching, as_of_ms: int | None = None
 ) -> PlannedQuery:
-    """A query that is run once; TopologyError at the place of what is wrong."""
+    """A query that is run once, as of a time unless it says another one; TopologyError at the place of what is wrong."""
     script = state.settings.script
     query = with_named_types(query, state.types, state.text)
     plan = planned(query, SessionRelations(state.reading), state.text, script.meaning, script.time_zone)
-    moment = moment_of(query, state.text, script.time_zone)
-    return PlannedQuery(plan, as_of_ms if moment is None else moment, reader, matching, state.text.at(query.span))
+    return PlannedQuery(plan.as_of(as_of_ms), reader, matching, state.text.at(query.span))
 
 
 def _lines(plan: PullPlan, paths: Iterator[ReadPath]) -> Iterator[str]:
@@ -120,7 +118,8 @@ def _side_lines(side: PlannedSide, paths: Iterator[ReadPath]) -> Iterator[str]:
         yield from _lines(side.read, paths)
         return
     condition = condition_text(side.read)
-    yield next(paths).text() + (f", where {condition}" if condition else "")
+    moment = "" if side.read.as_of_ms is None else f", as of {side.read.as_of_ms} ms"
+    yield next(paths).text() + moment + (f", where {condition}" if condition else "")
 
 
 def _order_text(order: PlannedOrder) -> str:

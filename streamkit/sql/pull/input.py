@@ -25,7 +25,8 @@ class PullInput:
     """
     A stream or table as a query reads it: the rows for which `condition` is true, and of these some columns.
 
-    There is at least one column. With a `limit` any so many rows do.
+    There is at least one column. With a `limit` any so many rows do. With `as_of_ms` they are those of that time: a store as of the epoch
+    that was the newest then, a topic up to that event time.
     """
 
     name: str
@@ -33,6 +34,7 @@ class PullInput:
     columns: tuple[str, ...]
     condition: TypedExpression | None = None
     limit: int | None = None
+    as_of_ms: int | None = None
 
     @cached_property
     def comparisons(self) -> tuple[ColumnComparison, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from streamkit.errors import Location
 from streamkit.plan.expression import TypedAggregate, TypedExpression
@@ -21,6 +21,12 @@ class PlannedSide:
 
     read: PullInput | PullPlan
     names: tuple[tuple[str, str], ...]  # the name there, and the name here
+
+    def as_of(self, moment_ms: int) -> PlannedSide:
+        """The side as of a time, unless it says one itself."""
+        if isinstance(self.read, PullPlan):
+            return replace(self, read=self.read.as_of(moment_ms))
+        return self if self.read.as_of_ms is not None else replace(self, read=replace(self.read, as_of_ms=moment_ms))
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,13 @@ class PullPlan:
                 yield side.read
             else:
                 yield from side.read.inputs()
+
+    def as_of(self, moment_ms: int | None) -> PullPlan:
+        """The query as of a time: all that it reads but what a query in FROM reads as of another one."""
+        if moment_ms is None or self.side is None:
+            return self
+        joins = tuple(replace(join, side=join.side.as_of(moment_ms)) for join in self.joins)
+        return replace(self, side=self.side.as_of(moment_ms), joins=joins)
 
     @property
     def is_of_records(self) -> bool:

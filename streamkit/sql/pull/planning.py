@@ -42,26 +42,6 @@ def planned(
     return _PullPlanning(query, relations, text, replace(meaning, shows_bounds=True), time_zone).plan()
 
 
-def moment_of(query: Query, text: ScriptText, time_zone: str = "UTC") -> int | None:
-    """The time of AS OF in ms, None without; TopologyError unless it is a constant time, or whole milliseconds."""
-    if query.as_of is None:
-        return None
-    at = text.at(query.as_of.span)
-    analyzer = ExpressionAnalyzer(time_zone)
-    schema = rows_of_query(time_zone).schema
-    assert schema is not None, "its columns are known"
-    ((_, plain),) = analyzer.project(schema, [("time", query.as_of.expression)], at)
-    wanted = query.as_of.expression if plain.type in ("int", "bigint") else Cast(query.as_of.expression, "timestamp")
-    ((_, typed),) = analyzer.project(schema, [("time", wanted)], at)
-    try:
-        value: int | None = evaluate(typed, one_row()).cast("int64")[0].as_py()
-    except EvaluationError as error:
-        raise TopologyError(f"AS OF needs a time; {error}", at) from None
-    if value is None:
-        raise TopologyError("AS OF needs a time, and this is null", at)
-    return value if plain.type in ("int", "bigint") else value // 1000
-
-
 _OF_KEYS = tuple(
     f"{OF_KSQL}{one}" for one in ("eq", "ne", "lt", "le", "gt", "ge", "in", "between")
 )  # the comparisons by which a query looks for keys
@@ -105,7 +85,27 @@ class _PullPlanning:
         )
         self._check_distinct(beside)
         self._check_compared(plan, items)
-        return found.completed(plan)
+        return found.completed(plan).as_of(self._moment_ms())
+
+    def _moment_ms(self) -> int | None:
+        """The time of AS OF, None without; TopologyError unless it is a constant time, or whole milliseconds."""
+        if self.query.as_of is None:
+            return None
+        at = self.text.at(self.query.as_of.span)
+        analyzer = ExpressionAnalyzer(self.time_zone)
+        schema = rows_of_query(self.time_zone).schema
+        assert schema is not None, "its columns are known"
+        ((_, plain),) = analyzer.project(schema, [("time", self.query.as_of.expression)], at)
+        is_number = plain.type in ("int", "bigint")
+        wanted = self.query.as_of.expression if is_number else Cast(self.query.as_of.expression, "timestamp")
+        ((_, typed),) = analyzer.project(schema, [("time", wanted)], at)
+        try:
+            value: int | None = evaluate(typed, one_row()).cast("int64")[0].as_py()
+        except EvaluationError as error:
+            raise TopologyError(f"AS OF needs a time; {error}", at) from None
+        if value is None:
+            raise TopologyError("AS OF needs a time, and this is null", at)
+        return value if is_number else value // 1000
 
     def _places(self, items: Sequence[ChosenItem], groups: PlannedGroups | None) -> dict[str, Location]:
         """Where the columns of the result are computed, and what the groups have beneath them: in the first item that reads it."""

@@ -62,15 +62,11 @@ class PullReader:
     _folded: dict[TopicRows, FoldedTopic] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def read(self, inputs: Sequence[PullInput], as_of_ms: int | None = None) -> list[pa.Table]:
-        """
-        The rows of each input, with its columns; all of one moment.
-
-        With `as_of_ms`, stores are read as of the epoch that was the newest at that time, and topics up to that event time.
-        """
+    def read(self, inputs: Sequence[PullInput]) -> list[pa.Table]:
+        """The rows of each input, with its columns; all of one moment, but those as of a time."""
         for left in reversed(range(ATTEMPTS)):
             try:
-                return self._read(inputs, as_of_ms)
+                return self._read(inputs)
             except GONE:
                 if not left:
                     raise
@@ -105,37 +101,30 @@ class PullReader:
             return path_in_stream(wanted, source.topic, sum(end - starts[partition] for partition, end in cut.ends.items()))
         return path_in_table(wanted, source.topic, self._table(source, cut).count())
 
-    def _read(self, inputs: Sequence[PullInput], as_of_ms: int | None) -> list[pa.Table]:
-        stores = [one for one in inputs if isinstance(one.source, StoreRows)]
-        views = [self._view(one.source) for one in stores if isinstance(one.source, StoreRows)]
-        others = [one.source for one in inputs if isinstance(one.source, TopicRows)]
-        if as_of_ms is not None:
-            cuts = self.log.catalog.read(lambda transaction: [self._cut(one, transaction, is_kept=False) for one in others])
-            return self._gathered(inputs, [_AsOf(view, as_of_ms) for view in views], cuts, as_of_ms)
-        if not others and len(views) == 1:  # a call of a view is of one moment by itself
-            return self._gathered(inputs, views, [])
-        with views_at_now(views, self.log.catalog, lambda transaction: [self._cut(one, transaction) for one in others]) as (
-            held,
-            cuts,
-        ):
+    def _read(self, inputs: Sequence[PullInput]) -> list[pa.Table]:
+        now = [one.source for one in inputs if isinstance(one.source, StoreRows) and one.as_of_ms is None]
+        topics_read = [(one.source, one.as_of_ms is None) for one in inputs if isinstance(one.source, TopicRows)]
+        if not topics_read and len(now) == 1:  # a call of a view is of one moment by itself
+            return self._gathered(inputs, [self._view(now[0])], [])
+        with views_at_now(
+            [self._view(one) for one in now],
+            self.log.catalog,
+            lambda transaction: [self._cut(one, transaction, is_kept=is_kept) for one, is_kept in topics_read],
+        ) as (held, cuts):
             return self._gathered(inputs, held, cuts)
 
-    def _gathered(
-        self,
-        inputs: Sequence[PullInput],
-        views: Sequence[StoreView | _AsOf],
-        cuts: Sequence[TopicCut],
-        as_of_ms: int | None = None,
-    ) -> list[pa.Table]:
+    def _gathered(self, inputs: Sequence[PullInput], views: Sequence[StoreView], cuts: Sequence[TopicCut]) -> list[pa.Table]:
+        """The rows of each input; `views` are those of stores as they are now, `cuts` those of topics."""
         next_view, next_cut = iter(views), iter(cuts)
         found = []
         for one in inputs:
             if isinstance(one.source, StoreRows):
-                found.append(_chosen(one, _rows_of_store(one, next(next_view))))
+                view = next(next_view) if one.as_of_ms is None else _AsOf(self._view(one.source), one.as_of_ms)
+                found.append(_chosen(one, _rows_of_store(one, view)))
             elif one.source.is_stream:
-                found.append(self._rows_of_stream(one, one.source, next(next_cut), as_of_ms))
+                found.append(self._rows_of_stream(one, one.source, next(next_cut)))
             else:
-                found.append(_chosen(one, self._rows_of_table(one, one.source, next(next_cut), as_of_ms)))
+                found.append(_chosen(one, self._rows_of_table(one, one.source, next(next_cut))))
         return found
 
     def _view(self, source: StoreRows) -> StoreView:
@@ -159,9 +148,9 @@ class PullReader:
             known, cut = nothing, span.cut(transaction, [topic.id], {})
         return TopicCut(topic, known, cut)
 
-    def _rows_of_table(self, wanted: PullInput, source: TopicRows, cut: TopicCut, as_of_ms: int | None) -> pa.Table:
-        if as_of_ms is not None:
-            return self._folded_from(source, cut, as_of_ms).rows()
+    def _rows_of_table(self, wanted: PullInput, source: TopicRows, cut: TopicCut) -> pa.Table:
+        if wanted.as_of_ms is not None:
+            return self._folded_from(source, cut, wanted.as_of_ms).rows()
         key, table = wanted.key_of_table(), self._table(source, cut)
         return table.rows() if key is None else table.find(key)
 
@@ -212,10 +201,10 @@ class PullReader:
                 continue
             yield source.within(times, rows_within(written, extent, rows))
 
-    def _rows_of_stream(self, wanted: PullInput, source: TopicRows, cut: TopicCut, as_of_ms: int | None) -> pa.Table:
+    def _rows_of_stream(self, wanted: PullInput, source: TopicRows, cut: TopicCut) -> pa.Table:
         """The records of a stream, by partition and offset; deletions are none of them."""
         bounds = wanted.topic_filters
-        end_ms = bounds.times.end if as_of_ms is None else min(bounds.times.end, as_of_ms + 1)
+        end_ms = bounds.times.end if wanted.as_of_ms is None else min(bounds.times.end, wanted.as_of_ms + 1)
         times = TimeRange(bounds.times.start, end_ms)
         extents = [one for one in cut.cut.extents if bounds.partitions is None or one.partition in bounds.partitions]
         names = read_names(wanted)

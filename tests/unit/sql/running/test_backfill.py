@@ -155,8 +155,69 @@ def test_what_is_refused(log, sql):
         sql.execute(CHANGED)
     with pytest.raises(SqlError, match="BACKFILL is 'maybe'; expected true or false"):
         sql.execute(CHANGED.replace("true", "'maybe'"))
-    sql.execute("CREATE TABLE fresh WITH (BACKFILL = true) AS SELECT page, count(*) AS c FROM clicks GROUP BY page")
+    sql.execute("CREATE OR REPLACE TABLE fresh WITH (BACKFILL = true) AS SELECT page, count(*) AS c FROM clicks GROUP BY page")
     assert log.topics() == ["clicks", "fresh", "more", "totals"]
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+@pytest.mark.parametrize("name", ["fresh", "IF NOT EXISTS fresh", "IF NOT EXISTS totals"])
+def test_backfill_belongs_to_or_replace(log, sql, name, value):
+    """Elsewhere it is refused, as the page of its properties says, whether there is such a table or not."""
+    sql.execute(f"{CLICKS}; {TOTALS}")
+    kept = log.catalog.sql.objects()
+
+    with pytest.raises(
+        SqlError, match=r"BACKFILL is about a changed query.*expected CREATE OR REPLACE TABLE \w+, or no BACKFILL"
+    ):
+        sql.execute(f"CREATE TABLE {name} WITH (BACKFILL = {value}) AS SELECT page, count(*) AS c FROM clicks GROUP BY page")
+    assert log.catalog.sql.objects() == kept and log.topics() == ["clicks", "totals"]
+
+
+@pytest.mark.parametrize("topic", ["another", "clicks", "TOTALS"])
+def test_the_topic_stays(log, sql, topic):
+    """A changed query fills the same topic, with BACKFILL as without; what names another one leaves nothing behind."""
+    sql.execute(f"{CLICKS}; {TOTALS}")
+    kept = log.catalog.sql.objects()
+    for changed in (CHANGED, CHANGED.replace("BACKFILL = true", "BACKFILL = false")):
+        changed = changed.replace("BACKFILL", f"KAFKA_TOPIC = '{topic}', BACKFILL")
+        with pytest.raises(SqlError, match=f"totals is the topic totals; found {topic}: expected the same"):
+            sql.execute(changed)
+        assert log.catalog.sql.objects() == kept and log.topics() == ["clicks", "totals"]
+
+
+def test_the_topic_may_be_named(log, sql, runner, rows):
+    """The one that the table has already is no other topic, while the changed query is built and behind it."""
+    runner()
+    sql.execute(f"{CLICKS}; {TOTALS}; {SOME}; {CHANGED.replace('BACKFILL', 'KAFKA_TOPIC = {!r}, BACKFILL'.format('totals'))}")
+    wait_until(lambda: log.topics() == ["clicks", "totals"])
+    assert sql.catch_up(60)
+    sql.execute("INSERT INTO clicks VALUES ('eve', 'b', 100)")
+    assert sql.catch_up(60)
+
+    assert rows("SELECT * FROM totals") == [("a", 1, 1), ("b", 3, 105)]
+
+
+def test_the_answer_says_whether_anything_is_built(sql):
+    """A paused query waits for RESUME, and so does what is built beside it; another one goes on as it is."""
+    (*_, answer) = sql.execute(f"{CLICKS}; {TOTALS}; {CHANGED}")
+    assert answer.message.startswith(
+        "Query CTAS_TOTALS_1 stays as it is, and the changed one is built beside it as sql-CTAS_TOTALS_1-2"
+    )
+    (*_, answer) = sql.execute(f"PAUSE ALL; {CHANGED}")
+    assert answer.message.startswith(
+        "Query CTAS_TOTALS_1 is paused, and the changed one too: RESUME CTAS_TOTALS_1 lets both run."
+    )
+
+
+def test_one_that_writes_too(sql):
+    """The message about other queries of the stream counts them."""
+    made = "STREAM large AS SELECT who, n FROM clicks WHERE n > 1"
+    sql.execute(f"{CLICKS}; CREATE {made}; INSERT INTO large SELECT who, n FROM clicks")
+    with pytest.raises(SqlError, match="INSERTQUERY_2 writes to large too"):
+        sql.execute(f"CREATE OR REPLACE {made}")
+    sql.execute("INSERT INTO large SELECT who, n + 1 AS n FROM clicks")
+    with pytest.raises(SqlError, match="INSERTQUERY_2, INSERTQUERY_3 write to large too"):
+        sql.execute(f"CREATE OR REPLACE {made}")
 
 
 @pytest.mark.parametrize("point", ["sql.swapping", "sql.written", "journal.entered", "sql.swapped"])
