@@ -34,6 +34,7 @@ from streamkit.state.stores import MemoryStores
 
 TIDY_SECONDS = 10.0  # between two times at which records that were read leave memory
 TIDY_ROWS = 1 << 18  # that are copied before they leave memory at once
+WHOLE_BYTES = 1 << 29  # of records that are copied before any of them is processed
 KEY_GROUPS, CHANGELOG_PARTITIONS = 8, 1
 UNBOUNDED = str((1 << 63) - 1)
 AS_THEY_COME = {
@@ -122,19 +123,28 @@ class PrivateRun:
         self._open.close()
 
     def _copy_all(self) -> bool:
-        """Copy what has come; returns whether there was anything."""
-        return sum(self._copy(consumer, 0.0) for consumer in self._consumers.values()) > 0
+        """
+        Copy what has come; returns whether there was anything.
 
-    def _copy(self, consumer: FollowedTopic, timeout_s: float) -> bool:
+        A poll gives a part of it, often of few partitions. Only of what is there together the order of all records is known, so nothing is
+        processed before all of it is copied.
+        """
+        copied = 0
+        while copied < WHOLE_BYTES and (more := sum(self._copy(consumer, 0.0) for consumer in self._consumers.values())):
+            copied += more
+        return copied > 0
+
+    def _copy(self, consumer: FollowedTopic, timeout_s: float) -> int:
+        """Copy the next records; returns how many bytes they have."""
         table = consumer.poll(timeout_s)
         if table is None:
-            return False
+            return 0
         topic = table.column("_topic")[0].as_py()
         names = [*self._private.topic(topic).schema.names, HEADERS, TIMESTAMP, DELETED]
         self._producer.send_batch(topic, table.select(names), partitions=table.column(PARTITION).to_numpy())
         self._producer.flush()
         self._copied += table.num_rows
-        return True
+        return int(table.nbytes)
 
     def _process(self) -> None:
         while (claim := run_next(self._planner, splits=1, stores=self._stores, before=self._end)) is not None:

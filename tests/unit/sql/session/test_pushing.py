@@ -45,6 +45,21 @@ def test_rows_come_from_the_moment_of_the_query_on(sql, clicks):
     assert rows.schema == pa.schema([("who", pa.string()), ("next", pa.int32())])
 
 
+def test_records_that_wait_are_merged_by_their_times(sql, log):
+    """More records than a poll gives, in several partitions: none of them is late, and a group has them in the order of their times."""
+    count = 150_000
+    sql.execute("CREATE STREAM many (k INT KEY, n INT) WITH (PARTITIONS = 4, RETENTION_MS = -1)")
+    sql.execute("SET 'auto.offset.reset' = 'earliest'")
+    numbers = pa.array(range(count), pa.int32())
+    times = pa.array(range(count), pa.int64()).cast(pa.timestamp("ms", "UTC"))
+    with log.producer() as producer:
+        producer.send_batch("many", pa.table({"k": numbers, "n": numbers, "_timestamp": times}))
+    window = "WINDOW TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 0 SECONDS)"
+    with sql.subscribe(f"SELECT 'all' AS g, count(*) AS c, last(n) AS l FROM many {window} GROUP BY 'all' EMIT FINAL") as rows:
+        found = taken(rows, 14)
+    assert [(row["c"], row["l"]) for row in found] == [(10_000, end - 1) for end in range(10_000, count, 10_000)]
+
+
 def test_from_the_beginning(sql, clicks):
     """`auto.offset.reset` says that streams are read from their beginning."""
     sql.execute("SET 'auto.offset.reset' = 'earliest'")
