@@ -457,6 +457,7 @@ def encoding(
     topic: str,
     timestamp: str | None = None,
     timestamp_format: str | None = None,
+    since_1970: bool = False,
 ) -> Encoding | None:
     """How rows become the bytes of an opaque topic; None of a topic that has columns."""
     if value_format is None:
@@ -469,7 +470,7 @@ def encoding(
         return None
     value = declare_format(value_format, value_schema, settings, needs_schema=False)
     keys = None if key_format is None else format_of_keys(key_format, value, settings)
-    return Encoding(value, keys, timestamp=timestamp_column(timestamp), timestamp_format=timestamp_format)
+    return Encoding(value, keys, timestamp=timestamp_column(timestamp), timestamp_format=timestamp_format, since_1970=since_1970)
 
 
 def format_of_keys(name: str, value: Format, settings: Mapping[str, Any] | None) -> Format:

@@ -456,6 +456,7 @@ class Stream(StreamOrTable["Stream"]):
         format_settings: Mapping[str, Any] | None = None,
         timestamp: str | None = None,
         timestamp_format: str | None = None,
+        since_1970: bool = False,
         partitions: int | None = None,
         name: str | None = None,
     ) -> None:
@@ -471,7 +472,8 @@ class Stream(StreamOrTable["Stream"]):
         `log.create_topic(…, format=)` makes it, and `app.stream(…, value_format=)` reads it. Values have all columns, or those that
         `value_schema` names; keys are written by `key_format`: as text, of several columns as JSON. `format_settings` may name a registry.
         If no schema is given here, the schema of an existing topic is used; TopologyError if the topic has another format or schema.
-        With `timestamp`, the name of a column, records are written under the time in it; `timestamp_format` is as in `app.stream`.
+        With `timestamp`, the name of a column, records are written under the time in it; `timestamp_format` and `since_1970` are as in
+        `app.stream`.
 
             totals.to("totals", value_format="avro")
 
@@ -485,7 +487,7 @@ class Stream(StreamOrTable["Stream"]):
                 user_location(),
             )
         encoding = arguments.encoding(
-            value_format, value_schema, key_format, format_settings, str(topic), timestamp, timestamp_format
+            value_format, value_schema, key_format, format_settings, str(topic), timestamp, timestamp_format, since_1970
         )
         if isinstance(topic, Endpoint):
             _check_no_encoding(topic, encoding)

@@ -159,6 +159,7 @@ class Table(StreamOrTable["Table"]):
         format_settings: Mapping[str, Any] | None = None,
         timestamp: str | None = None,
         timestamp_format: str | None = None,
+        since_1970: bool = False,
         partitions: int | None = None,
         name: str | None = None,
     ) -> None:
@@ -171,6 +172,7 @@ class Table(StreamOrTable["Table"]):
             format_settings=format_settings,
             timestamp=timestamp,
             timestamp_format=timestamp_format,
+            since_1970=since_1970,
             partitions=partitions,
             name=name,
         )

@@ -94,6 +94,7 @@ class Topology(ForeignNames):
         format_settings: Mapping[str, Any] | None = None,
         timestamp: str | None = None,
         timestamp_format: str | None = None,
+        since_1970: bool = False,
         max_jump: Duration | None = None,
         name: str | None = None,
     ) -> Stream:
@@ -108,7 +109,7 @@ class Topology(ForeignNames):
         `timestamp` names the column that has the event time of the records: a timestamp, or a bigint of milliseconds since 1970. It may be a
         field of a struct ("payload.at"), and a column that `value_format` reads. Without it the event time is the one with which the
         record was written. A record without such a time makes the step fail (`on_error`). Of a column of texts `timestamp_format` is the
-        pattern, such as "yyyy-MM-dd HH:mm:ss", in UTC unless it has a zone.
+        pattern, such as "yyyy-MM-dd HH:mm:ss", in UTC unless it has a zone. With `since_1970` a time before 1970 counts as none, as in Kafka Streams.
 
             app.stream("clicks", value_format="json", schema="user string, at bigint", key="user", timestamp="at")
 
@@ -144,6 +145,7 @@ class Topology(ForeignNames):
                 decoding=decoding,
                 timestamp=arguments.timestamp_column(timestamp),
                 timestamp_format=timestamp_format,
+                since_1970=since_1970,
             )
             for one in topics
         )
@@ -161,6 +163,7 @@ class Topology(ForeignNames):
         format_settings: Mapping[str, Any] | None = None,
         timestamp: str | None = None,
         timestamp_format: str | None = None,
+        since_1970: bool = False,
         bootstrap: bool = False,
         store: str | None = None,
         versioned: Duration | None = None,
@@ -172,7 +175,7 @@ class Topology(ForeignNames):
 
         With `bootstrap`, the records that the topic has when the application's first epoch begins are read before any stream, whatever their
         times. So streams are joined with the whole table from their first record on. `store` makes the table queryable under that name.
-        `schema`, `key`, `timestamp`, `timestamp_format` and the formats are as in `stream`.
+        `schema`, `key`, `timestamp`, `timestamp_format`, `since_1970` and the formats are as in `stream`.
 
         With `versioned`, a length of time such as "1 day", the row with the largest event time is the newest, and the table remembers the rows that
         it had in this time. If a stream is joined with it, a record finds the row that was valid at the record's event time. A record that is older
@@ -205,6 +208,7 @@ class Topology(ForeignNames):
             decoding=decoding,
             timestamp=arguments.timestamp_column(timestamp),
             timestamp_format=timestamp_format,
+            since_1970=since_1970,
         )
         return self._table(node, store)
 

@@ -23,12 +23,14 @@ class Encoding:
     The formats of values and keys; without one of keys a single column is text, and several are JSON.
 
     `timestamp` is the column that has the time of what is written, and `timestamp_format` the pattern of its texts.
+    With `since_1970` a time before 1970 counts as none.
     """
 
     value: Format
     keys: Format | None = None
     timestamp: str | None = field(default=None, kw_only=True)
     timestamp_format: str | None = field(default=None, kw_only=True)
+    since_1970: bool = field(default=False, kw_only=True)
 
     def text(self) -> str:
         """What it writes, in a line."""

@@ -27,6 +27,7 @@ class EventTime:
 
     Texts have the `pattern` that is behind them, as Java's DateTimeFormatter has it, in UTC unless it says a zone.
     Of a topic of bytes `column` is the one that is decoded from the topic's column `part` (key or value), by `format` and as `columns`.
+    With `since_1970` a time before 1970 counts as none.
     """
 
     column: str
@@ -36,6 +37,7 @@ class EventTime:
     format: Format | None = None
     columns: Schema = NO_COLUMNS
     pattern: str = ""
+    since_1970: bool = False
 
     @property
     def columns_read(self) -> tuple[str, ...]:
@@ -53,6 +55,7 @@ def event_time_of(
     decoded: DecodedSchema | None,
     at: Location | None,
     pattern: str | None = None,
+    since_1970: bool = False,
 ) -> EventTime:
     """
     The event time that the column `name` of a topic says, or a field of a struct, such as "payload.at".
@@ -66,7 +69,9 @@ def event_time_of(
                 fields = tuple(name.removeprefix(column.name).split(".")[1:])
                 type = time_type(name, topic, column, fields, at, pattern)
                 format = None if decoded is None else decoded.keys if part == KEY else decoded.format
-                return EventTime(column.name, fields, type, part, format, columns if part else NO_COLUMNS, pattern or "")
+                return EventTime(
+                    column.name, fields, type, part, format, columns if part else NO_COLUMNS, pattern or "", since_1970
+                )
     found = ", ".join(str(columns) for columns in parts.values() if len(columns))
     raise TopologyError(f"timestamp={name!r}: the topic {topic!r} has no such column; it has {found}; expected {EXPECTED}", at)
 

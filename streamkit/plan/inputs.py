@@ -111,7 +111,9 @@ def _event_time(source: SourceNode, found: Input) -> EventTime:
     assert source.timestamp is not None
     how = source.decoding
     columns = None if how is None else decoded(how, found, source.at)
-    return event_time_of(source.timestamp, source.topic, found.schema, columns, source.at, source.timestamp_format)
+    return event_time_of(
+        source.timestamp, source.topic, found.schema, columns, source.at, source.timestamp_format, source.since_1970
+    )
 
 
 def _described(source: SourceNode, topics: KnownTopics | None) -> tuple[Schema, tuple[str, ...]]:

@@ -70,7 +70,11 @@ def _values(source: Input, batch: pa.RecordBatch) -> pa.Array:
 
 
 def times_of(time: EventTime, values: pa.Array) -> Integers:
-    """Values as milliseconds, rounded down; `UNKNOWN` for null, for texts of another pattern and for times outside the range of event times."""
+    """
+    Values as milliseconds, rounded down.
+
+    `UNKNOWN` for null, for texts of another pattern, for times outside the range of event times, and before 1970 where these count as none.
+    """
     if time.type == TEXT:
         values = _read(values, time.pattern)
     known = values.is_valid().to_numpy(zero_copy_only=False)
@@ -82,7 +86,7 @@ def times_of(time: EventTime, values: pa.Array) -> Integers:
         found = found * DAY_MS
     elif time.type not in (MILLISECONDS, TEXT):
         found = found // 1000
-    known = known & (found >= -TIME_MS_MAX) & (found <= TIME_MS_MAX)
+    known = known & (found >= (0 if time.since_1970 else -TIME_MS_MAX)) & (found <= TIME_MS_MAX)
     return found if known.all() else np.where(known, found, UNKNOWN)
 
 

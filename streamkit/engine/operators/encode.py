@@ -51,7 +51,8 @@ def _times(time: EventTime, batch: pa.RecordBatch, deleted: Mask) -> pa.Array:
     found = times_of(time, values)
     missing = np.flatnonzero((found == UNKNOWN) & ~deleted)
     if len(missing):
-        reason = f"the column {time} has no time, and records are written under it"
+        since = " from 1970 on" if time.since_1970 else ""
+        reason = f"the column {time} has no time{since}, and records are written under it"
         raise EvaluationError(reason, batch.slice(int(missing[0]), 1))
     return pa.array(np.where(found == UNKNOWN, numbers(batch, TIMESTAMP), found))
 

@@ -23,9 +23,14 @@ def event_times(operator: EventTimes, inputs: Sequence[OptionalBatch], context: 
     assert batch is not None
     missing = np.flatnonzero(numbers(batch, TIMESTAMP) == UNKNOWN)
     if len(missing):
+        reach = (
+            f"from 1970 on, at most {TIME_MS_MAX} ms after it"
+            if operator.since_1970
+            else f"at most {TIME_MS_MAX} ms before or after 1970"
+        )
         raise EvaluationError(
-            f"its event time, column {operator.column!r} ({operator.type}), is null or out of range; expected a time in each record, at most "
-            f"{TIME_MS_MAX} ms before or after 1970 (on_error= of the topology leaves out such records of a stream, those of a table cannot be left out)",
+            f"its event time, column {operator.column!r} ({operator.type}), is null or out of range; expected a time in each record, "
+            f"{reach} (on_error= of the topology leaves out such records of a stream, those of a table cannot be left out)",
             batch.slice(int(missing[0]), 1),
         )
     return batch

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from streamkit.plan.event_time import EventTime
 from streamkit.plan.operator import Names, Operator
 from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.stateless import passed
@@ -20,6 +21,7 @@ class EventTimes(Operator):
     traits: ClassVar[OperatorTraits] = OperatorTraits(leaves_out=EACH_ALONE)
     column: str
     type: str
+    since_1970: bool = False
 
     @property
     def reads_order(self) -> bool:
@@ -32,6 +34,7 @@ class EventTimes(Operator):
         return f"event times of {self.column}"
 
 
-def event_times_step(column: str, type: str, rows: Step) -> Step:
+def event_times_step(time: EventTime, rows: Step) -> Step:
     """The step that refuses rows without an event time."""
-    return replace(rows, operator=EventTimes(f"{rows.id.partition(':')[0]}:event_times", rows.stage, (rows.id,), column, type))
+    id = f"{rows.id.partition(':')[0]}:event_times"
+    return replace(rows, operator=EventTimes(id, rows.stage, (rows.id,), str(time), time.type, time.since_1970))

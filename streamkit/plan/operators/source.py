@@ -33,6 +33,7 @@ class SourceNode(Node):
 
     With a `decoding` the topic is opaque, and its bytes are read as columns: `schema` and `key` are those of the decoding.
     `timestamp` names the column that has the event time of the records; `timestamp_format` is the pattern of its texts.
+    With `since_1970` a time before 1970 in it counts as none.
     """
 
     topic: str
@@ -41,6 +42,7 @@ class SourceNode(Node):
     decoding: Decoding | None = field(default=None, metadata=LATER, kw_only=True)
     timestamp: str | None = field(default=None, metadata=NEWER, kw_only=True)
     timestamp_format: str | None = field(default=None, metadata=NEWER, kw_only=True)
+    since_1970: bool = field(default=False, metadata=NEWER, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -210,7 +212,7 @@ def rows_read(node: SourceNode, building: Building) -> Step:
     if node.decoding is not None:
         rows = decode_step(node.decoding, building.inputs[node], building.add(rows), node.at)
     if (time := building.inputs[node].event_time) is not None:
-        rows = event_times_step(str(time), time.type, building.add(rows))
+        rows = event_times_step(time, building.add(rows))
     return building.add(node.partitioned(rows))
 
 

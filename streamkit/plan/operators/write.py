@@ -95,7 +95,7 @@ class To(Node):
         """The column that has the time of what is written; None where that is the time of the rows."""
         if encoding.timestamp is None:
             return None
-        return event_time_of(encoding.timestamp, self.topic, rows, None, self.at, encoding.timestamp_format)
+        return event_time_of(encoding.timestamp, self.topic, rows, None, self.at, encoding.timestamp_format, encoding.since_1970)
 
     def _check_same_keys(self, known: Encode, other: Encode) -> None:
         if reason := other_keys(known.bytes_made, other.bytes_made):

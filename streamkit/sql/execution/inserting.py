@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.chunks import one_batch
 from streamkit.engine.epoch.event_time import event_times
@@ -131,8 +132,17 @@ class InsertedRows:
         self.check_key(found)
         return pa.table({**found, **missing})
 
-    def check_event_times(self, batches: Iterable[pa.RecordBatch]) -> None:
+    def check_event_times(self, batches: Sequence[pa.RecordBatch]) -> None:
         """TopologyError for a row without an event time where a column says it, as the topic has the rows: a query would fail at it."""
+        is_ksql = self.state.settings.script.meaning.names_results
+        if is_ksql and any(len(batch) and pc.min(batch.column(TIMESTAMP).view(pa.int64())).as_py() < 0 for batch in batches):
+            columns = self.statement.columns or ()
+            places = [place for place, name in enumerate(columns) if self.spelt(name, self._own) == TIMESTAMP]
+            spans = [row[place].span for row in self.statement.rows for place in places if row[place].span.end]
+            raise self.state.error(
+                f"ROWTIME of a row of {self.known.name} is before 1970, and no record of ksqlDB is; expected a time from 1970 on",
+                spans[0] if len(spans) == 1 else self.statement.span,
+            )
         if self.known.timestamp is None:
             return
         timed = self.state.reading.topic_rows(self.known).timed
@@ -145,7 +155,7 @@ class InsertedRows:
             spans = [one.span for name, one in written if name == self.known.timestamp and one.span.end]
             raise self.state.error(
                 f"{self.known.timestamp} has the event times of {self.known.name}, and is null or out of range in row {number + 1:,}; expected "
-                "a time in each row",
+                f"a time{' from 1970 on' if is_ksql else ''} in each row",
                 spans[0] if spans else self.statement.span,
             )
 
@@ -155,7 +165,7 @@ class InsertedRows:
 
         Unless they are listed, they are in the order of the declaration; in the ksql dialect the key is first.
         """
-        own = [str(one["name"]) for one in self.known.columns if one.get("role") != HEADERS_ROLE]
+        own = self._own
         if self.state.settings.script.meaning.names_results:
             own.sort(key=lambda name: name not in self.known.key)
         if self.statement.columns is None:
@@ -167,6 +177,11 @@ class InsertedRows:
                 raise self.state.error(f"the column {spelt} is there twice", name.span)
             found[spelt] = name
         return found
+
+    @property
+    def _own(self) -> list[str]:
+        """The columns of values and keys, in the order of the declaration."""
+        return [str(one["name"]) for one in self.known.columns if one.get("role") != HEADERS_ROLE]
 
     def spelt(self, name: Name, own: Sequence[str]) -> str:
         """A column as its stream or table spells it; TopologyError if it has none of that name."""

@@ -21,11 +21,12 @@ from streamkit.log.topic.topic import Topic
 from streamkit.names import NAME_LENGTH_MAX, WINDOW_END, WINDOW_START, is_name, name_flaw
 from streamkit.plan.added_topics import created
 from streamkit.plan.inputs import sources_of
+from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.program import Output, Program
-from streamkit.plan.program_change import SAME, STORES, ProgramChange
+from streamkit.plan.program_change import SAME, STEPS, STORES, ProgramChange
 from streamkit.plan.refusal import RefusedTopic
 from streamkit.schema import Schema, SchemaColumn
-from streamkit.sql.execution.backfill import BACKFILL, TOPIC, topic_of_built, with_built, without_built
+from streamkit.sql.execution.backfill import BACKFILL, TOPIC, built_beside, topic_of_built, with_built, without_built
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.registered_functions import with_functions
 from streamkit.sql.execution.script_state import Changed, ScriptState
@@ -185,7 +186,7 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
     state.definitions = made_of.with_query(query) if before is None else made_of.with_changed_query(query)
     _check_together(state, statement, query)
     check_queries(state, source.name, but=id, before=declared if known is None else None)
-    told = "" if found is None else _told(found)
+    told = "" if found is None else _told(found, source.kind)
     return Changed(
         f"Query {id} fills the {source.kind} {source.name}.{_called_text(state)}{former}{_offset_told(state)}{told}", id
     )
@@ -329,6 +330,7 @@ def _stored(
 ) -> StoredQuery:
     """The query for the catalog."""
     sources = tuple(dict.fromkeys(_spelt(state, name) for name in sources_of_query(statement.query)))
+    _check_not_built(state, sources, statement.span)
     settings: dict[str, Any] = {"set": dict(state.settings.given), "variables": dict(state.settings.variables)}
     settings |= {FUNCTIONS: list(state.called)} if state.called else {}
     application = _application(state, statement, id, before)
@@ -345,6 +347,20 @@ def _stored(
                 statement.span,
             )
     return new if before is None else replace(new, wanted=before.wanted, version=before.version + 1)
+
+
+def _check_not_built(state: ScriptState, sources: Sequence[str], span: TextSpan) -> None:
+    """TopologyError for a source whose topic another one replaces soon: the results would be made of the records of both."""
+    for name in sources:
+        source = state.definitions.source(name)
+        query = None if source is None or source.query is None else state.definitions.query(source.query)
+        built = None if query is None else built_beside(query)
+        if query is not None and built is not None:
+            raise state.error(
+                f"{name} gets all its records anew when {built.application}, which is built beside {query.id}, has read as much; expected this query "
+                "after that",
+                span,
+            )
 
 
 def _application(state: ScriptState, statement: CreateAs | InsertQuery, id: str, before: StoredQuery | None) -> str:
@@ -553,9 +569,13 @@ def _changes(state: ScriptState, program: Program, before: StoredQuery, span: Te
     return found
 
 
-def _told(found: Preview) -> str:
-    """What a change keeps, adds and changes, a line each."""
+def _told(found: Preview, kind: str) -> str:
+    """What a change keeps, adds and changes, a line each; and what becomes of rows of a table that another condition let through."""
     lines = [_change_text(one) for one in found.changes if one.fate != SAME or one.subject == STORES]
+    if kind == TABLE and any(
+        one.fate != SAME and one.subject == STEPS and one.text.startswith(FilterNode.kind) for one in found.changes
+    ):
+        lines.append("rows that the former condition let through stay in the topic until their key has a new result" + AGAIN)
     return "".join(f"\n  {line}" for line in lines)
 
 

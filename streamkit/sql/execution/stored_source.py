@@ -94,7 +94,10 @@ class SourceReading:
     def _store(self, stored: StoredSource, schema: Schema, key: tuple[str, ...]) -> StoreRows | None:
         """The store that a persistent query keeps a table in; None if it has none, or none yet."""
         query = None if stored.query is None else self.definitions.query(stored.query)
-        if query is None or stored.kind != TABLE:
+        has_own_times = (
+            is_ksql(stored) and "TIMESTAMP" in stored.formats
+        )  # a row without a time is in the store, not in the topic
+        if query is None or stored.kind != TABLE or has_own_times:
             return None
         try:
             state, program = self.definitions.log.catalog.read(lambda transaction: application_of(transaction, query.application))
@@ -133,9 +136,13 @@ class SourceReading:
 
     def _columns_of(self, stored: StoredSource, topic: Topic, topology: Topology) -> ReadTopic:
         """The rows of a topic that has columns, of which the source may show some."""
-        options: dict[str, Any] = {"schema": topic.schema, "key": topic.key or None, "timestamp": stored.timestamp}
+        options: dict[str, Any] = {
+            "schema": topic.schema, "key": topic.key or None, "timestamp": stored.timestamp, "since_1970": is_ksql(stored),
+        }  # fmt: skip
         rows: Stream | Table
-        if stored.kind == TABLE:
+        if stored.kind == TABLE and stored.windows is None and stored.timestamp is not None and is_ksql(stored):
+            rows = topology.stream(topic.name, **options).to_table()  # so a record without a time is left out
+        elif stored.kind == TABLE:
             rows = topology.table(topic.name, windowed=window_of(stored.windows), **options)
         else:
             rows = topology.stream(topic.name, **options)

@@ -67,13 +67,18 @@ class TopicRows:
         of_headers = dict(self.headers)
         plain = [name for name in columns if name in self.schema and name not in (*of_headers, self.row_times)]
         own = [KEY, VALUE] if self.decoding is not None else plain
-        if self.timed is not None and {TIMESTAMP, ORDER, self.row_times} & set(columns):
+        if self.timed is not None and (self.leaves_out or {TIMESTAMP, ORDER, self.row_times} & set(columns)):
             own += [name for name in columns_for_time(self.timed) if name not in (*own, DELETED)]
         return [*own, HEADERS] if {HEADERS, *of_headers} & set(columns) else own
 
+    @property
+    def leaves_out(self) -> bool:
+        """Whether a row without an event time is none, as for queries of the ksql dialect that go on."""
+        return self.timed is not None and self.timed.event_time is not None and self.timed.event_time.since_1970
+
     def within(self, times: TimeRange, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows, as the topic has them, whose event times are asked for, where a column says these; a row that says none is none of them."""
-        if self.timed is None or times == EVER:
+        if self.timed is None or (times == EVER and not self.leaves_out):
             return rows
         found = event_times(self.timed, rows)
         return rows.filter(pa.array((found != UNKNOWN) & (found >= times.start_ms) & (found < times.end_ms)))

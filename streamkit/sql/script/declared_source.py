@@ -254,24 +254,19 @@ class DeclaredSource:
         keyed = key if key or format.value is None or self.is_ksql else None
         times = self._time_arguments(properties, format, columns)
         options = {"schema": columns, "key": keyed, **times, **format.arguments}
-        if self.statement.kind == TABLE and self.is_ksql and window is None and format.value is not None:
-            # So a record which cannot be read is left out, as of streams.
-            return self._since_1970(topology.stream(topic, **options), times).to_table()
+        may_fail = format.value is not None or times["timestamp"] is not None
+        if self.statement.kind == TABLE and self.is_ksql and window is None and may_fail:
+            # So a record which cannot be read, or has no time, is left out, as of streams.
+            return topology.stream(topic, **options).to_table()
         if self.statement.kind == TABLE:
             return topology.table(topic, windowed=window, **options)
-        return self._since_1970(topology.stream(topic, **options), times)
+        return topology.stream(topic, **options)
 
-    def _since_1970(self, records: Stream, times: Mapping[str, str | None]) -> Stream:
-        """The records whose column says a time from 1970 on: in ksqlDB others are left out, as those that say none."""
-        if not self.is_ksql or times["timestamp"] is None:
-            return records
-        return records.filter(Column(Call("ge", (Call("unix_millis", (Reference(TIMESTAMP),)), Literal(0)))))
-
-    def _time_arguments(self, properties: TopicProperties, format: TopicFormat, columns: Schema) -> dict[str, str | None]:
-        """The arguments that say which column has the times of records."""
+    def _time_arguments(self, properties: TopicProperties, format: TopicFormat, columns: Schema) -> dict[str, Any]:
+        """The arguments that say which column has the times of records; in ksqlDB a time before 1970 is none."""
         if format.times is None:
-            return {"timestamp": properties.time_column(columns)}
-        return {"timestamp": format.times[0], "timestamp_format": format.times[1]}
+            return {"timestamp": properties.time_column(columns), "since_1970": self.is_ksql}
+        return {"timestamp": format.times[0], "timestamp_format": format.times[1], "since_1970": self.is_ksql}
 
     @property
     def headers(self) -> list[tuple[str, Expression]]:

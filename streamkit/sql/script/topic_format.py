@@ -48,7 +48,7 @@ class TopicFormat:
         """The arguments of verbs that write such topics."""
         if self.times is None or self.value is None:
             return self.arguments
-        return {**self.arguments, "timestamp": self.times[0], "timestamp_format": self.times[1]}
+        return {**self.arguments, "timestamp": self.times[0], "timestamp_format": self.times[1], "since_1970": True}
 
     @property
     def changes_rows(self) -> bool:

@@ -220,6 +220,51 @@ def test_one_that_writes_too(sql):
         sql.execute(f"CREATE OR REPLACE {made}")
 
 
+@pytest.mark.parametrize(
+    "reader",
+    [
+        "CREATE TABLE more AS SELECT page, c + 1 AS d FROM totals",
+        "CREATE TABLE more WITH (APPLICATION = 'own') AS SELECT page, c + 1 AS d FROM TOTALS",
+        "CREATE OR REPLACE STREAM joined AS SELECT k.who AS who, t.c AS c FROM clicks k JOIN totals t ON k.who = t.who",
+    ],
+)
+def test_no_query_begins_to_read_what_is_replaced_soon(log, sql, rows, runner, reader):
+    """Its results would be made of the records of both topics, so it is refused until the new topic has its place; then it reads that."""
+    sql.execute(f"{CLICKS}; {TOTALS}; {SOME}; CREATE STREAM joined AS SELECT who, n AS c FROM clicks; {CHANGED}")
+    with pytest.raises(
+        SqlError, match="otals gets all its records anew when sql-CTAS_TOTALS_1-3|OTALS gets all its records anew"
+    ):
+        sql.execute(reader)
+    with pytest.raises(SqlError, match="gets all its records anew when sql-CTAS_TOTALS_1-3"):
+        sql.execute("CREATE STREAM more AS SELECT who, c FROM joined; INSERT INTO joined SELECT who, c FROM totals")
+    assert "more" not in log.topics()
+    runner()
+    assert sql.catch_up(60)
+    sql.execute("CREATE TABLE more AS SELECT page, c + 1 AS d FROM totals")
+    assert sql.catch_up(60)
+
+    assert rows("SELECT * FROM more") == [("a", 2), ("b", 3)]
+
+
+def test_another_condition_tells_that_rows_stay(log, sql, rows, runner):
+    """A changed HAVING holds for what comes: the answer says that the topic keeps what was there, and how to have results of all records."""
+    runner()
+    sql.execute(f"{CLICKS}; {TOTALS}; {SOME}")
+    assert sql.catch_up(60)
+    (result,) = sql.execute(
+        "CREATE OR REPLACE TABLE totals AS SELECT who, count(*) AS c FROM clicks GROUP BY who HAVING count(*) > 1"
+    )
+    told = "rows that the former condition let through stay in the topic until their key has a new result; WITH (BACKFILL = true)"
+    assert told in result.message
+    assert sql.catch_up(60)
+    assert rows("SELECT who FROM totals") == [("ann",)]
+    assert {row["who"] for row in log.read("totals").to_pylist()} == {"ann", "bob"}
+    (result,) = sql.execute(
+        "CREATE OR REPLACE TABLE totals AS SELECT who, count(*) AS c, sum(n) AS s FROM clicks GROUP BY who HAVING count(*) > 1"
+    )
+    assert told not in result.message
+
+
 @pytest.mark.parametrize("point", ["sql.swapping", "sql.written", "journal.entered", "sql.swapped"])
 def test_death_in_the_swap(tmp_path, point, monkeypatch):
     """Whoever dies in a swap has done nothing of it, or all; the next runner goes on."""
