@@ -78,13 +78,15 @@ class TopicRows:
 
     def within(self, times: TimeRange, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows, as the topic has them, whose event times are asked for, where a column says these; a row that says none is none of them."""
-        if self.timed is None or (times == EVER and not self.leaves_out):
+        if self.timed is None or times == EVER:
             return rows
         found = event_times(self.timed, rows)
         return rows.filter(pa.array((found != UNKNOWN) & (found >= times.start_ms) & (found < times.end_ms)))
 
     def columns(self, rows: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
         """Some columns of rows as the topic has them, and `_deleted`; SchemaError for a value that is not of its format."""
+        if self.leaves_out and self.timed is not None:
+            rows = rows.filter(pa.array(event_times(self.timed, rows) != UNKNOWN))
         found: dict[str, pa.Array] = {DELETED: rows.column(DELETED)}
         if self.decoding is not None:
             values = without_absent(self.decoding.format, rows.column(VALUE))

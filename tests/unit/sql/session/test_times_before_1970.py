@@ -58,6 +58,17 @@ def test_a_source_leaves_such_records_out(ksql, run, log, format):
     }
 
 
+@pytest.mark.parametrize(
+    "query", ["SELECT k FROM s", "SELECT k, t + 1 AS u FROM s WHERE t < 100", "SELECT k, COUNT(*) AS n FROM s GROUP BY k"]
+)
+@pytest.mark.parametrize("format", ["JSON", "NATIVE"])
+def test_a_query_that_goes_on_leaves_them_out(ksql, format, query):
+    """EMIT CHANGES gives the records that persistent queries see, also where it looks at each record alone."""
+    ksql.execute(f"SET 'auto.offset.reset' = 'earliest'; {declared(format)} {RECORDS};")
+    with ksql.subscribe(f"{query} EMIT CHANGES LIMIT 2") as batches:
+        assert sorted(row["K"] for batch in batches for row in batch.to_pylist()) == ["a", "first"]
+
+
 @pytest.mark.parametrize("format", [one for one in FORMATS if one != "NATIVE"])
 def test_a_result_is_not_written_under_such_a_time(ksql, run, log, format):
     """The topic of a result has no such record, and a query that is run once reads the table as the topic has it, with the same times."""
