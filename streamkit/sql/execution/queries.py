@@ -21,7 +21,6 @@ from streamkit.log.topic.topic import Topic
 from streamkit.names import NAME_LENGTH_MAX, WINDOW_END, WINDOW_START, is_name, name_flaw
 from streamkit.plan.added_topics import created
 from streamkit.plan.inputs import sources_of
-from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.program import Output, Program
 from streamkit.plan.program_change import SAME, STEPS, STORES, ProgramChange
 from streamkit.plan.refusal import RefusedTopic
@@ -46,6 +45,7 @@ from streamkit.sql.tree.span import NOWHERE, TextSpan
 from streamkit.sql.tree.statements import STREAM, TABLE, CreateAs, InsertQuery, Property
 
 APPLICATION_START = "sql-"  # begins the names of the applications of queries
+FILTER = "filter"  # how the text of a step begins that has a condition
 AGAIN = "; WITH (BACKFILL = true) behind its name makes the results again, of all records"  # the way of every change
 QUERY_ID, KAFKA_TOPIC = "QUERY_ID", "KAFKA_TOPIC"
 APPLICATION = "APPLICATION"  # a property: several queries of one text are one application
@@ -357,7 +357,7 @@ def _check_not_built(state: ScriptState, sources: Sequence[str], span: TextSpan)
         built = None if query is None else built_beside(query)
         if query is not None and built is not None:
             raise state.error(
-                f"{name} gets all its records anew when {built.application}, which is built beside {query.id}, has read as much; expected this query "
+                f"{name} gets all its records again when {built.application}, which is built beside {query.id}, has read as much; expected this query "
                 "after that",
                 span,
             )
@@ -572,9 +572,7 @@ def _changes(state: ScriptState, program: Program, before: StoredQuery, span: Te
 def _told(found: Preview, kind: str) -> str:
     """What a change keeps, adds and changes, a line each; and what becomes of rows of a table that another condition let through."""
     lines = [_change_text(one) for one in found.changes if one.fate != SAME or one.subject == STORES]
-    if kind == TABLE and any(
-        one.fate != SAME and one.subject == STEPS and one.text.startswith(FilterNode.kind) for one in found.changes
-    ):
+    if kind == TABLE and any(one.fate != SAME and one.subject == STEPS and one.text.startswith(FILTER) for one in found.changes):
         lines.append("rows that the former condition let through stay in the topic until their key has a new result" + AGAIN)
     return "".join(f"\n  {line}" for line in lines)
 

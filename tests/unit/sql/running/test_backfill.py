@@ -231,9 +231,9 @@ def test_one_that_writes_too(sql):
 def test_no_query_begins_to_read_what_is_replaced_soon(log, sql, rows, runner, reader):
     """Its results would be made of the records of both topics, so it is refused until the new topic has its place; then it reads that."""
     sql.execute(f"{CLICKS}; {TOTALS}; {SOME}; CREATE STREAM joined AS SELECT who, n AS c FROM clicks; {CHANGED}")
-    with pytest.raises(SqlError, match="totals gets all its records anew when sql-CTAS_TOTALS_1-3"):
+    with pytest.raises(SqlError, match="totals gets all its records again when sql-CTAS_TOTALS_1-3"):
         sql.execute(reader)
-    with pytest.raises(SqlError, match="gets all its records anew when sql-CTAS_TOTALS_1-3"):
+    with pytest.raises(SqlError, match="gets all its records again when sql-CTAS_TOTALS_1-3"):
         sql.execute("CREATE STREAM more AS SELECT who, c FROM joined; INSERT INTO joined SELECT who, c FROM totals")
     assert "more" not in log.topics()
     runner()
