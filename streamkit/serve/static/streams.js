@@ -22,8 +22,7 @@ export async function listen(path, parameters, signal, events, {begun = () => {}
     if (!isQuery) document.addEventListener('visibilitychange', hidden);
     try {
       const answer = await answered(path, asked, {headers: {Accept: 'text/event-stream'}, signal: leaving.signal});
-      isAccepted = true;
-      begun();
+      let isFirst = true;
       for await (const {event, id, data} of eventsOf(answer.body)) {
         if (leaving.signal.aborted) return null;
         if (hasCursor && id) {
@@ -31,6 +30,8 @@ export async function listen(path, parameters, signal, events, {begun = () => {}
           asked = {...others, cursor: id};
         }
         if (event === 'problem') return Object.assign(new Error(data.message), {hint: data.hint, faults: data.faults});
+        if (isFirst) begun();  // not before: without its cursor it would go on with what comes after the next beginning
+        isFirst = false, isAccepted = true;
         events[event]?.(data);
       }
       return away();

@@ -241,7 +241,7 @@ def test_a_tail_of_another_log(browser, log, tmp_path):
     with sk.open_log(tmp_path / "other") as other:
         other.create_topic("orders", "id bigint, customer string, amount double", key="customer", partitions=2)
         send_orders(other, 5_100, 100)
-        with Server(other, port=urlsplit(server.address).port):
+        with Server(other, port=urlsplit(server.address).port or 0):
             expect(opened, "document.body.innerText.includes('the log is another one')")
             expect(opened, "document.querySelector('.records').innerText.includes('5199')")
             assert shown_ids(opened) == [*range(5_100, 5_200)]
@@ -291,7 +291,7 @@ def test_live_pages_outlive_a_server_and_its_token(browser, log, tmp_path):
     expect(query, "document.querySelector('.results .problem')?.innerText.includes('the server ends')")
     assert "5000" in text_of(query, ".results") and query.get_by_role("button", name="Stop").count() == 0
     token.write_text("0123456789abcdef-new\n")
-    with Server(log, port=urlsplit(server.address).port, token_file=str(token)):
+    with Server(log, port=urlsplit(server.address).port or 0, token_file=str(token)):
         expect(tail, "document.querySelector('input[name=token]')")
         tail.get_by_label("token").fill("0123456789abcdef-new")
         tail.get_by_role("button", name="Go on").click()

@@ -9,6 +9,7 @@ import random
 import shutil
 import threading
 import time
+from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -301,7 +302,7 @@ def test_who_breaks_off_anywhere_counts_each_record_once(tmp_path, seed):
                     producer.flush()
                     sent += more
                 way = chance.choice(["header", "url", "both"])
-                parameters = {"limit": min(limits.rows, chance.choice([1, 5, 1_000]))}
+                parameters: dict[str, Any] = {"limit": min(limits.rows, chance.choice([1, 5, 1_000]))}
                 headers = {"Accept": "text/event-stream"}
                 if cursor is None:
                     parameters["offset"] = "earliest"
