@@ -158,14 +158,25 @@ def map_of(key: str, value: str) -> str:
 
 
 def struct_of(fields: Iterable[tuple[str, str]]) -> str:
-    """The type of structs of these (name, type) pairs; SchemaError if there is none, or two have one name in any case."""
+    """The type of structs of these (name, type) pairs, whose names may differ in case only; SchemaError if there is none, or two have one name."""
     listed = list(fields)
-    names = [name.lower() for name, _ in listed]
+    names = [name for name, _ in listed]
     if not listed or len(set(names)) < len(names):
-        raise SchemaError(
-            f"the fields of a struct are {[name for name, _ in listed]}; expected at least one, each with its own name"
-        )
+        raise SchemaError(f"the fields of a struct are {names}; expected at least one, each with its own name")
     return f"struct<{','.join(f'{field_name(name)}:{type}' for name, type in listed)}>"
+
+
+def apart_in_any_case(type: str) -> str:
+    """The type; SchemaError if two fields of a struct in it have names that differ in case only, which Spark cannot tell apart."""
+    seen: dict[str, str] = {}
+    for name, _ in fields_of(type) or ():
+        if (other := seen.setdefault(name.lower(), name)) != name:
+            raise SchemaError(
+                f"the fields {other!r} and {name!r} of {type} have the same name, since case does not count; expected distinct names"
+            )
+    for inner in inner_types(type):
+        apart_in_any_case(inner)
+    return type
 
 
 def field_name(name: str) -> str:

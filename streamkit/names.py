@@ -109,10 +109,16 @@ def check_name(name: str, what: str, at: Location | None = None) -> str:
     )
 
 
-def spellings(name: str, known: Iterable[str]) -> list[str]:
-    """The name itself if it is among those known, else all of them that differ from it in case only."""
+def spellings(name: str, known: Iterable[str], *, keeps_case: bool = False) -> list[str]:
+    """
+    The name itself if it is among those known, else all of them that differ from it in case only.
+
+    Where it `keeps_case`, as in ksqlDB's SQL, a name that is not all capitals is itself alone.
+    """
     every = list(known)
-    return [name] if name in every else [one for one in every if one.lower() == name.lower()]
+    if name in every or (keeps_case and name != name.upper()):
+        return [name] if name in every else []
+    return [one for one in every if one.lower() == name.lower()]
 
 
 def snake_case(name: str) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from streamkit.data_type import TYPES_TEXT, field_names, from_arrow, normalise_type, split_at_commas, to_arrow
+from streamkit.data_type import TYPES_TEXT, apart_in_any_case, field_names, from_arrow, normalise_type, split_at_commas, to_arrow
 from streamkit.errors import SchemaError
 from streamkit.names import RESERVED_COLUMNS, character_name
 
@@ -117,7 +117,11 @@ class Schema:
             found = cls.from_arrow(text)
         else:
             found = cls(tuple(replace(column, type=normalise_type(column.type)) for column in _columns(text)))
-        return found if keeps_case else check_apart_in_any_case(found)
+        if keeps_case:
+            return found
+        for column in found:
+            apart_in_any_case(column.type)
+        return check_apart_in_any_case(found)
 
     @classmethod
     def from_arrow(cls, schema: pa.Schema) -> Schema:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from streamkit.data_type import normalise_type
+from streamkit.data_type import apart_in_any_case, normalise_type
 from streamkit.errors import SchemaError, TopologyError, UnsupportedExpressionError
 from streamkit.expressions.core.column import Column, to_expression, type_text
 from streamkit.plan.expression import PythonCall
@@ -105,7 +105,7 @@ def _defined(f: Any, type: object, style: str) -> UserDefinedFunction:
             f"the function {attribute(f, '__name__', f)!s} has no type; expected returnType, such as 'double'", user_location()
         )
     try:
-        wanted = normalise_type(type_text(type))
+        wanted = apart_in_any_case(normalise_type(type_text(type)))
     except SchemaError as error:
         raise TopologyError(str(error), user_location()) from None
     return UserDefinedFunction(python_function(f, wanted, style))

@@ -100,10 +100,19 @@ class Alias(Expression):
 
 @dataclass(frozen=True)
 class Lambda(Expression):
-    """A function of elements, as `transform` takes it: an expression over `parameters`, which hide columns of their names."""
+    """
+    A function of elements, as `transform` takes it: an expression over `parameters`, which hide columns of their names.
+
+    The names of parameters are found in any case, unless it `keeps_case`, as lambdas of ksqlDB do.
+    """
 
     parameters: tuple[str, ...]
     body: Expression
+    keeps_case: bool = False
+
+    def folded(self, name: str) -> str:
+        """A name as it is compared with those of the parameters."""
+        return name if self.keeps_case else name.lower()
 
 
 @dataclass(frozen=True)

@@ -266,7 +266,7 @@ class _TestedScript:
     def _asserted_values(self, state: ScriptState, statement: AssertValues) -> str:
         """That the next record of a stream or table is as the statement says; TopologyError with both if it is another one."""
         name, span = statement.name.text, statement.name.span if statement.name.span.end else statement.span
-        known = state.definitions.source(name)
+        known = state.source(name)
         if known is None:
             raise state.error(
                 f"there is no stream or table {name!r}; there are {', '.join(state.definitions.names()) or 'none'}", span
@@ -307,7 +307,7 @@ class _TestedScript:
 
     def _next_record(self, state: ScriptState, name: str, span: TextSpan) -> dict[str, pa.Array] | None:
         """The first record of a stream or table that no assertion has seen."""
-        known = state.definitions.source(name)
+        known = state.source(name)
         assert known is not None, "it was found before"
         source = replace(state.reading.topic_rows(known), is_stream=False)
         names = tuple(dict.fromkeys((*source.schema.names, TIMESTAMP)))

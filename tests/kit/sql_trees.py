@@ -229,7 +229,7 @@ class Trees:
 
     def lambdas(self, inner):
         """Lambdas, which are arguments alone."""
-        return st.builds(Lambda, tuples(NAMES, 1), inner)
+        return st.builds(Lambda, tuples(NAMES, 1), inner, st.just(self.is_ksql))
 
     def fields(self, inner):
         """The arguments of struct: with names, or some in Spark."""

@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from streamkit.data_type import is_nested, normalise_type
+from streamkit.data_type import apart_in_any_case, element_of, fields_of, is_nested, normalise_type
 from streamkit.errors import EvaluationError, Location, SchemaError, TopologyError, UnsupportedExpressionError
 from streamkit.expressions.aggregates import aggregate_named
 from streamkit.expressions.analysis.arrow import evaluate, refusal
@@ -66,6 +66,7 @@ from streamkit.schema import Schema
 from streamkit.zone_offsets import moment_micros, offsets_of
 
 _RECORD_COLUMNS = {column.name: column.type for column in RECORD_COLUMNS}
+_MAKERS_OF_STRUCTS = ("struct", "arrays_zip")
 _PLACE_COLUMNS = {column.name: column.type for column in PLACE_COLUMNS}
 _NAMING = {"struct": "named_struct", "arrays_zip": "arrays_zip"}  # functions whose results are named as their arguments are
 
@@ -127,7 +128,11 @@ class ExpressionAnalyzer:
 
 @dataclass(frozen=True)
 class _ExpressionAnalysis:
-    """The analysis of one expression; `scope` holds the parameters of the lambdas around the part that is read, by lower-case name."""
+    """
+    The analysis of one expression; `scope` holds the parameters of the lambdas around the part that is read.
+
+    Their names are in lower case, unless the lambdas keep the case of names.
+    """
 
     schema: Schema
     at: Location | None
@@ -135,6 +140,7 @@ class _ExpressionAnalysis:
     record_columns: Mapping[str, str]
     whole: Expression
     scope: Mapping[str, TypedExpression] = field(default_factory=dict)
+    keeps_case: bool = False
 
     def result(self) -> TypedExpression:
         """The typed expression of the whole; UnsupportedExpressionError if no column can hold its values."""
@@ -149,9 +155,9 @@ class _ExpressionAnalysis:
     def value(self, expression: Expression) -> TypedExpression:
         """The typed expression of a tree; errors name the place of the part that is wrong, where that is known."""
         if self.at is not None and (here := self.at.of(expression)) is not self.at:
-            return _ExpressionAnalysis(self.schema, here, self.zone, self.record_columns, self.whole, self.scope).value(
-                expression
-            )
+            return _ExpressionAnalysis(
+                self.schema, here, self.zone, self.record_columns, self.whole, self.scope, self.keeps_case
+            ).value(expression)
         match expression:
             case Reference(name):
                 return self._column(name)
@@ -194,6 +200,7 @@ class _ExpressionAnalysis:
             for rule in rules:
                 typed = rule(invocation)
                 if typed is not None:
+                    self._check_fields(typed)
                     return self.build(typed)
         except RuleError as error:
             raise TopologyError(f"{error}, in {self._text()}; the columns are {self.schema}", self.at) from None
@@ -274,8 +281,8 @@ class _ExpressionAnalysis:
             name: TypedExpression("column", type, (), f"{name}\N{GREEK SMALL LETTER LAMDA}{depth + place}")
             for place, (name, type) in enumerate(zip(function.parameters, types))
         }
-        scope = {**self.scope, **{name.lower(): variable for name, variable in inner.items()}}
-        body = replace(self, scope=scope).value(function.body)
+        scope = {**self.scope, **{function.folded(name): variable for name, variable in inner.items()}}
+        body = replace(self, scope=scope, keeps_case=function.keeps_case).value(function.body)
         return TypedExpression("lambda", body.type, (body,), ",".join(variable.value for variable in inner.values()))
 
     def _column(self, name: str) -> TypedExpression:
@@ -325,7 +332,7 @@ class _ExpressionAnalysis:
         )
 
     def _find(self, name: str) -> TypedExpression | None:
-        if variable := self.scope.get(name.lower()):
+        if variable := self.scope.get(name if self.keeps_case else name.lower()):
             return variable
         found = self.schema.spelt(name)
         if len(found) > 1:
@@ -344,6 +351,8 @@ class _ExpressionAnalysis:
     def _cast(self, inner: Expression, type: str) -> TypedExpression:
         try:
             wanted = normalise_type(type)
+            if self.at is not None and not self.at.keeps_case:
+                apart_in_any_case(wanted)
         except SchemaError as error:
             raise TopologyError(f"{error}, in {self._text()}", self.at) from None
         return self.build(self._checked_cast(self.value(inner), wanted))
@@ -353,6 +362,14 @@ class _ExpressionAnalysis:
         if cast is not value and cast.name == "cast" and (reason := OPERATIONS["cast"].refuse(cast)):
             raise TopologyError(f"cannot cast {value.type} to {type}: {reason}, in {self._text()}", self.at)
         return cast
+
+    def _check_fields(self, typed: TypedExpression) -> None:
+        """TopologyError if a struct is made whose fields differ in case only; one that a column has is passed on."""
+        if typed.name not in _MAKERS_OF_STRUCTS or self.at is None or self.at.keeps_case:
+            return
+        names = [name for name, _ in fields_of(element_of(typed.type) or typed.type) or ()]
+        if len({name.lower() for name in names}) < len(names):
+            raise RuleError(f"the fields of a struct are {', '.join(names)}, which differ in case only; expected distinct names")
 
     def _unsupported(self, function: str, reason: str) -> UnsupportedExpressionError:
         return unsupported(function, self._text(), reason, self.at)

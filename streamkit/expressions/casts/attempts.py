@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.conditionals import if_else
-from streamkit.data_type import atomic_types, entry_of, is_nested, normalise_type, to_arrow
+from streamkit.data_type import apart_in_any_case, atomic_types, entry_of, is_nested, normalise_type, to_arrow
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.expressions.casts.nested_casts import convert_nested, inner_pairs
 from streamkit.expressions.core.coercion import cast_to, is_numeric
@@ -103,7 +103,7 @@ _enter_attempt("try_mod", "remainder")
 def _try_cast_rule(call: Invocation) -> TypedExpression:
     value, type = call.values
     try:
-        wanted = normalise_type(str(type.value))
+        wanted = apart_in_any_case(normalise_type(str(type.value)))
     except SchemaError as error:
         raise RuleError(str(error)) from None
     cast = cast_to(value, wanted)

@@ -93,13 +93,15 @@ def pattern_text(pattern: str) -> str:
 
 @lru_cache(maxsize=1024)
 def ksql_type(type: str) -> str:
-    """A type in ksqlDB's words: `ARRAY<INTEGER>`."""
+    """A type in ksqlDB's words, as a statement writes it: `ARRAY<INTEGER>`; names of fields that are not in capitals stand in backticks."""
     if element := element_of(type):
         return f"ARRAY<{ksql_type(element)}>"
     if entry := entry_of(type):
         return f"MAP<{ksql_type(entry[0])}, {ksql_type(entry[1])}>"
     if type.startswith("struct<"):
-        return f"STRUCT<{', '.join(f'{field_name(name)} {ksql_type(inner)}' for name, inner in fields_of(type) or ())}>"
+        fields = [(field_name(name), name == name.upper(), ksql_type(inner)) for name, inner in fields_of(type) or ()]
+        inside = (f"{name if is_plain or name[0] == '`' else f'`{name}`'} {inner}" for name, is_plain, inner in fields)
+        return f"STRUCT<{', '.join(inside)}>"
     if decimal := decimal_of(type):
         return f"DECIMAL({decimal[0]}, {decimal[1]})"
     return WORDS.get(type, "NULL" if type == "void" else type.upper())

@@ -19,6 +19,7 @@ from streamkit.expressions.core.operation import Invocation, RuleError, always_n
 from streamkit.expressions.core.recording import ColumnArguments, listed, recorded
 from streamkit.expressions.core.spark_text import quoted, spark_text, text_of, unseen
 from streamkit.expressions.nested.arrays import with_integer
+from streamkit.names import spellings
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.recast import recast
 
@@ -62,12 +63,16 @@ def _struct(expression: TypedExpression, *values: pa.Array) -> pa.Array:
 
 
 def place_of(type: str, name: str) -> int:
-    """The place of a struct's field, in any case; RuleError if there is none of that name."""
+    """The place of a struct's field of that name, else in any case; RuleError if there is none, or several differ in case only."""
     names = [field for field, _ in fields_of(type) or ()]
-    found = [place for place, field in enumerate(names) if field.lower() == name.lower()]
+    found = spellings(name, names)
     if not found:
         raise RuleError(f"{type} has no field {name!r}; its fields are {', '.join(names)}")
-    return found[0]
+    if len(found) > 1:
+        raise RuleError(
+            f"{name!r} may be any of the fields {', '.join(found)} of {type}, which differ in case only; expected one of these spellings"
+        )
+    return names.index(found[0])
 
 
 @function("get_field")
@@ -141,7 +146,7 @@ def _with_field_rule(call: Invocation) -> TypedExpression:
         raise RuleError(f"withField() takes a struct; found {struct.type}")
     wanted = str(name.value)
     parts = {field: call.of("get_field", struct, literal(field, "string")) for field, _ in fields}
-    known = next((field for field in parts if field.lower() == wanted.lower()), None)
+    known = next(iter(spellings(wanted, parts)), None)
     if known is not None:
         parts = {wanted if field == known else field: value if field == known else part for field, part in parts.items()}
     else:
@@ -158,10 +163,8 @@ def _drop_fields_rule(call: Invocation) -> TypedExpression:
     fields = fields_of(struct.type)
     if fields is None:
         raise RuleError(f"dropFields() takes a struct; found {struct.type}")
-    unwanted = {str(name.value).lower() for name in names}
-    parts = {
-        field: call.of("get_field", struct, literal(field, "string")) for field, _ in fields if field.lower() not in unwanted
-    }
+    unwanted = {field for name in names for field in spellings(str(name.value), (field for field, _ in fields))}
+    parts = {field: call.of("get_field", struct, literal(field, "string")) for field, _ in fields if field not in unwanted}
     if not parts:
         raise RuleError("dropFields() would drop all fields; expected at least one to stay")
     return _rebuilt(call, struct, parts)

@@ -494,7 +494,7 @@ class ExpressionReader(LiteralReader):
         if following == arrow and word.kind in ("name", "quoted"):
             names = [self.name()]
             self.move()
-            return self.made(Lambda(tuple(names), self.expression()), word.start)
+            return self.made(Lambda(tuple(names), self.expression(), self.dialect.has_arrows), word.start)
         if self.is_lambda_with_parentheses():
             self.move()
             names = [self.name()]
@@ -502,7 +502,7 @@ class ExpressionReader(LiteralReader):
                 names.append(self.name())
             self.expect(")")
             self.expect(arrow)
-            return self.made(Lambda(tuple(names), self.expression()), word.start)
+            return self.made(Lambda(tuple(names), self.expression(), self.dialect.has_arrows), word.start)
         if following == "=>" and not self.dialect.has_arrows:
             raise self._unusable("arguments by name (=>) cannot be used; write them in their order")
         if self.dialect.has_arrows and word.key in UNIT_ARGUMENTS and following in (",", ")"):

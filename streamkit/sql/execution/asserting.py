@@ -68,7 +68,7 @@ def _topic(state: ScriptState, statement: AssertTopic) -> tuple[bool, str]:
 def asserted_source(state: ScriptState, statement: AssertSource) -> str:
     """Check that a stream or table is declared as the statement says; TopologyError names the differences."""
     name, kind = statement.name.text, statement.kind
-    known = state.definitions.declared(name)
+    known = state.declared(name)
     if known is None or known.kind != kind:
         there = "there is none of that name" if known is None else f"it is a {known.kind}"
         raise state.error(f"the assertion does not hold: there is no {kind} {name}; {there}", statement.span)

@@ -33,7 +33,7 @@ from streamkit.sql.tree.type_names import refused_name
 def create_source(state: ScriptState, statement: CreateSource) -> Changed:
     """Declare a stream or table of a topic, which is created if there is none."""
     name = statement.name
-    known = state.definitions.declared(name.text)
+    known = state.taken(name.text)
     if known is not None and statement.if_not_exists:
         return Changed(f"There is a {known.kind} {known.name} already.")
     if known is not None:
@@ -261,7 +261,7 @@ def _property(name: str, value: Any, statement: CreateSource) -> Property:
 
 def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
     """Add columns to a stream or table, and to its topic if that has columns."""
-    known = state.definitions.declared(statement.name.text)
+    known = state.declared(statement.name.text)
     span = statement.name.span if statement.name.span.end else statement.span
     if known is None or known.kind != statement.kind:
         what = "there is none of that name" if known is None else f"it is a {known.kind}"

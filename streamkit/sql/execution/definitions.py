@@ -69,15 +69,16 @@ class Definitions:
 
     # Streams, tables, queries, types
 
-    def source(self, name: str) -> StoredSource | None:
+    def source(self, name: str, *, keeps_case: bool = False) -> StoredSource | None:
         """
         The stream or table of a name, or what a topic of that name stands for; in any other case if none of them is spelt so.
 
-        One of another case that declares the topic of the name is what the topic stands for.
+        One of another case that declares the topic of the name is what the topic stands for. Where it `keeps_case`, as in ksqlDB's SQL,
+        a name that is not all capitals is looked for in this spelling alone.
         """
-        found = self.declared(name)
+        found = self.declared(name, keeps_case=keeps_case)
         if found is None or (name not in (found.name, found.topic) and self._is_read_as(name)):
-            return self._of_topic(name)
+            return self._of_topic(name, keeps_case)
         return found
 
     def _is_read_as(self, topic: str) -> bool:
@@ -85,9 +86,9 @@ class Definitions:
         found = self.find_topic(topic)
         return found is not None and not found.internal
 
-    def declared(self, name: str) -> StoredSource | None:
+    def declared(self, name: str, *, keeps_case: bool = False) -> StoredSource | None:
         """The stream or table that CREATE has declared under a name."""
-        return _named(self.sources, name)
+        return _named(self.sources, name, keeps_case)
 
     def query(self, id: str) -> StoredQuery | None:
         """The persistent query of an id, in any case."""
@@ -123,11 +124,11 @@ class Definitions:
         """The persistent queries of an application, in the order in which they were made."""
         return sorted((one for one in self.queries.values() if one.application == application), key=lambda one: one.number)
 
-    def _of_topic(self, name: str) -> StoredSource | None:
+    def _of_topic(self, name: str, keeps_case: bool) -> StoredSource | None:
         """The stream that a topic is, or the table if it is compacted; None if there is none of that name, or it belongs to an application."""
         topic = self.find_topic(name)
         if topic is None:
-            near = spellings(name, self.topics())
+            near = spellings(name, self.topics(), keeps_case=keeps_case)
             topic = self.find_topic(near[0]) if len(near) == 1 else None
         return None if topic is None or topic.internal else source_of_topic(topic)
 
@@ -286,9 +287,9 @@ def format_columns(format: Format) -> Schema | None:
     return None if KEY in columns else columns
 
 
-def _named(found: Mapping[str, Stored], name: str) -> Stored | None:
+def _named(found: Mapping[str, Stored], name: str, keeps_case: bool = False) -> Stored | None:
     """What has a name, in any case if none is spelt so; None also if several differ from it in case only, which nobody may choose from."""
-    near = spellings(name, found)
+    near = spellings(name, found, keeps_case=keeps_case)
     return found[near[0]] if len(near) == 1 else None
 
 

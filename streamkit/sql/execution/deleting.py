@@ -38,7 +38,7 @@ def delete_rows(state: ScriptState, statement: DeleteRows) -> Changed:
 def _table(state: ScriptState, statement: DeleteRows) -> StoredSource:
     """The table of a statement; TopologyError if its rows cannot be deleted."""
     span = statement.name.span if statement.name.span.end else statement.span
-    known = state.definitions.source(statement.name.text)
+    known = state.source(statement.name.text)
     if known is None:
         near = difflib.get_close_matches(statement.name.text, state.definitions.names(), 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -19,7 +19,7 @@ DONE = {TERMINATE: "is terminated", PAUSE: "is paused", RESUME: "goes on"}
 def drop_source(state: ScriptState, statement: DropSource) -> Changed:
     """Forget a stream or table, with the query that fills it; with CASCADE all that reads it, too."""
     span = statement.name.span if statement.name.span.end else statement.span
-    known = state.definitions.declared(statement.name.text)
+    known = state.declared(statement.name.text)
     if known is None:
         if statement.if_exists:
             return Changed(f"There is no stream or table {statement.name.text}.")

@@ -146,7 +146,7 @@ class InsertedValues:
         except MeaninglessExpressionError as error:
             raise self.state.error(f"{name}: {error.message}", written.span) from None
         wanted = Call("timestamp_millis", (wanted,)) if name == TIMESTAMP else wanted
-        at, analyzer = self.state.text.at(written.span), ExpressionAnalyzer(script.time_zone)
+        at, analyzer = self.state.text.in_dialect(is_ksql=True).at(written.span), ExpressionAnalyzer(script.time_zone)
         ((_, typed),) = analyzer.project(_schema(batch.types), [(name, wanted)], at)
         with noted_failures() as failures:
             found = evaluate(typed, batch.rows)

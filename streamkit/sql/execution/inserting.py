@@ -87,7 +87,7 @@ def insert_rows(state: ScriptState, name: str, rows: pa.Table) -> None:
 
 def _written_source(state: ScriptState, name: str, span: TextSpan) -> tuple[StoredSource, Topic]:
     """The stream or table of a name and its topic; TopologyError for one whose rows nobody inserts."""
-    known = state.definitions.source(name)
+    known = state.source(name)
     if known is None:
         near = difflib.get_close_matches(name, state.definitions.names(), 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -55,7 +55,7 @@ def _parts(state: ScriptState, inserts: Sequence[InsertValues]) -> list[list[int
     numbers: dict[Target, list[int]] = {}
     for number, target in enumerate(targets):
         numbers.setdefault(target, []).append(number)
-    sources = [state.definitions.source(name.text) for name, _ in numbers]
+    sources = [state.source(name.text) for name, _ in numbers]
     topics = {source.topic for source in sources if source is not None}
     if len(topics) == len(numbers):
         return list(numbers.values())

@@ -72,7 +72,7 @@ def printed_topic(state: ScriptState, statement: Print) -> str:
     name = statement.topic.text
     if state.definitions.find_topic(name) is not None:
         return name
-    stored = state.definitions.source(name)
+    stored = state.source(name)
     if stored is not None:
         return stored.topic
     near = difflib.get_close_matches(name, state.definitions.topics(), 1)

@@ -48,7 +48,7 @@ def pushed_topology(state: ScriptState, query: Query) -> tuple[Topology, tuple[s
     topology = Topology(f"query-{fresh_token()[:8]}", script.time_zone, script.what_fails)
     sources: dict[str, QuerySource] = {}
     for name in dict.fromkeys(sources_of_query(query)):
-        stored = state.definitions.source(name)
+        stored = state.source(name)
         if stored is not None:
             sources[name] = state.reading.added_to(stored, topology).source
     found = lowered(replace(query, limit=None), sources, state.text, replace(script.meaning, shows_bounds=True))

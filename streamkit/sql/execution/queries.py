@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -111,8 +111,9 @@ def _lowered(
 ) -> tuple[ScriptLowering, Topology]:
     """Statements as one topology; with a `topic` there is one, which writes there. SqlError has all that is wrong."""
     script = settings.script
-    reading = SourceReading(definitions, script.registry, script.time_zone)
-    others = _WithoutSelf(reading, frozenset(one.name.text.lower() for one in given if isinstance(one, CreateAs)))
+    folded = script.meaning.folded
+    reading = SourceReading(definitions, script.registry, script.time_zone, script.meaning.names_results)
+    others = _WithoutSelf(reading, frozenset(folded(one.name.text) for one in given if isinstance(one, CreateAs)), folded)
     statements = []
     for statement in given:
         of_query = (
@@ -135,21 +136,22 @@ class _WithoutSelf:
     """All streams and tables but those that statements make, which are not yet there or are replaced."""
 
     reading: SourceReading
-    made: frozenset[str]  # in small letters
+    made: frozenset[str]
+    folded: Callable[[str], str]  # names as they are compared
 
     def source(self, name: str, topology: Topology) -> ScriptSource | None:
-        return None if name.lower() in self.made else self.reading.others(name, topology)
+        return None if self.folded(name) in self.made else self.reading.others(name, topology)
 
     def names(self) -> Sequence[str]:
         """What a query may read, for messages."""
-        return [one for one in self.reading.definitions.names() if one.lower() not in self.made]
+        return [one for one in self.reading.definitions.names() if self.folded(one) not in self.made]
 
 
 def create_as(state: ScriptState, statement: CreateAs) -> Changed:
     """Declare a stream or table that a persistent query fills, and the query."""
     name, span = statement.name.text, statement.name.span if statement.name.span.end else statement.span
     declared = state.definitions
-    known = declared.declared(name)
+    known = state.taken(name)
     is_built = _wants_backfill(state, statement)
     if known is not None and statement.if_not_exists:
         return Changed(f"There is a {known.kind} {known.name} already.", known.query)
@@ -267,7 +269,7 @@ def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, 
 def insert_query(state: ScriptState, statement: InsertQuery) -> Changed:
     """A persistent query whose records go to a stream beside those of others."""
     name, span = statement.name.text, statement.name.span if statement.name.span.end else statement.span
-    target = state.definitions.source(name)
+    target = state.source(name)
     if target is None:
         raise state.error(f"there is no stream {name!r}; there are {', '.join(state.definitions.names()) or 'none'}", span)
     if target.is_read_only:
@@ -284,7 +286,7 @@ def insert_query(state: ScriptState, statement: InsertQuery) -> Changed:
     made = lowered_query(state.definitions, statement, state.text, state.settings, query.application)
     program = _compiled(state, made.topology, statement)
     _create_topics(state, program)
-    if state.definitions.declared(name) is None:  # what a query fills is on record
+    if state.declared(name) is None:  # what a query fills is on record
         state.definitions = state.definitions.with_source(target)
     state.definitions = state.definitions.with_query(query)
     _check_together(state, statement, query)
@@ -400,7 +402,7 @@ def _application(state: ScriptState, statement: CreateAs | InsertQuery, id: str,
 
 def _spelt(state: ScriptState, name: str) -> str:
     """The name of a source as it was declared."""
-    found = state.definitions.source(name)
+    found = state.source(name)
     return name if found is None else found.name
 
 

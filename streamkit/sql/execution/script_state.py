@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from streamkit.errors import TopologyError
+from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.log import Log
+from streamkit.names import spellings
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.result import StatementResult
 from streamkit.sql.execution.session_settings import SessionSettings
@@ -65,7 +67,26 @@ class ScriptState:
     def reading(self) -> SourceReading:
         """The streams and tables as statements have left them."""
         script = self.settings.script
-        return SourceReading(self.definitions, script.registry, script.time_zone)
+        return SourceReading(self.definitions, script.registry, script.time_zone, self.keeps_case)
+
+    @property
+    def keeps_case(self) -> bool:
+        """Whether names may differ in case only, as in ksqlDB's dialect."""
+        return self.settings.script.meaning.names_results
+
+    def source(self, name: str) -> StoredSource | None:
+        """The stream or table of a name, or what a topic of that name stands for, as a statement may name it."""
+        return self.definitions.source(name, keeps_case=self.keeps_case)
+
+    def declared(self, name: str) -> StoredSource | None:
+        """The stream or table that CREATE has declared, as a statement may name it."""
+        return self.definitions.declared(name, keeps_case=self.keeps_case)
+
+    def taken(self, name: str) -> StoredSource | None:
+        """The stream or table that has a name which CREATE gives; in any case, unless names may differ in case only."""
+        sources = self.definitions.sources
+        near = [name] if self.keeps_case else spellings(name, sources)
+        return sources.get(near[0]) if near else None
 
     @property
     def types(self) -> Mapping[str, str]:

@@ -37,7 +37,7 @@ class SessionRelations:
 
     def relation(self, name: str) -> PullRelation | None:
         """A stream or table, else a topic, else the store of an application."""
-        stored: StoredSource | None = self.reading.definitions.source(name)
+        stored: StoredSource | None = self.reading.source(name)
         if stored is not None:
             return self.reading.relation(stored)
         application, separator, store = name.partition(STORE_SEPARATOR)

@@ -62,7 +62,7 @@ def described(state: ScriptState, statement: Describe) -> pa.Table:
         return _function(state, name, statement)
     if statement.subject == "connector":
         return _connector(state, name, statement)
-    stored = state.definitions.source(name)
+    stored = state.source(name)
     if stored is None:
         near = difflib.get_close_matches(name, state.definitions.names(), 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -51,14 +51,19 @@ class SourceReading:
     definitions: Definitions
     registry: str | None = None
     time_zone: str = "UTC"
+    keeps_case: bool = False
 
     def others(self, name: str, topology: Topology) -> ScriptSource | None:
         """A stream or table for a script that does not declare it."""
-        stored = self.definitions.source(name)
+        stored = self.source(name)
         if stored is None:
             return None
         read = self.added_to(stored, topology)
         return ScriptSource(stored.kind, read.topic, read.format, read.source)
+
+    def source(self, name: str) -> StoredSource | None:
+        """The stream or table that a query means by a name."""
+        return self.definitions.source(name, keeps_case=self.keeps_case)
 
     def added_to(self, stored: StoredSource, topology: Topology) -> ReadTopic:
         """The rows of a stream or table in a topology; TopologyError for a topic that does not fit any more."""

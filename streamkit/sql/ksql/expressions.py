@@ -106,7 +106,7 @@ class _Translation:
                 return Alias(self.of(inner), name)
             case Lambda(parameters, body):
                 others = {name: type for name, type in self.columns.items() if name not in parameters}
-                return Lambda(parameters, replace(self, columns=others).of(body))
+                return replace(expression, body=replace(self, columns=others).of(body))
             case PythonCall(function, arguments):
                 return PythonCall(function, tuple(null_on_failure(self.of(one)) for one in arguments))
         return expression

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from streamkit.expressions.aggregates import aggregate_named
+from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, PythonCall, Reference
 from streamkit.sql.lowering.script_text import PartPlaces
 
@@ -34,16 +35,18 @@ def rewritten(expression: Expression, change: Change, places: PartPlaces) -> Exp
         case Cast(inner, _) | Alias(inner, _):
             within = rewritten(inner, change, places)
             return expression if within is inner else places.replaced(replace(expression, expression=within), expression)
-        case Lambda(parameters, body):
-            hidden = {name.lower() for name in parameters}
-            within = rewritten(body, lambda part: None if is_hidden(part, hidden) else change(part), places)
-            return expression if within is body else places.replaced(Lambda(parameters, within), expression)
+        case Lambda(_, body):
+            within = rewritten(body, lambda part: None if is_parameter(part, expression) else change(part), places)
+            return expression if within is body else places.replaced(replace(expression, body=within), expression)
     return expression
 
 
-def is_hidden(part: Expression, parameters: set[str]) -> bool:
+def is_parameter(part: Expression, function: Lambda) -> bool:
     """Whether a part is a parameter of a lambda around it, and no column."""
-    return isinstance(part, Reference) and part.name.split(".")[0].strip("`").lower() in parameters
+    if not isinstance(part, Reference):
+        return False
+    name = parts_of(part.name)[0]
+    return function.folded(name) in map(function.folded, function.parameters)
 
 
 def below(expression: Expression) -> Iterator[Expression]:
@@ -55,9 +58,8 @@ def below(expression: Expression) -> Iterator[Expression]:
                 yield from below(one)
         case Cast(inner, _) | Alias(inner, _):
             yield from below(inner)
-        case Lambda(parameters, body):
-            hidden = {name.lower() for name in parameters}
-            yield from (part for part in below(body) if not is_hidden(part, hidden))
+        case Lambda(_, body):
+            yield from (part for part in below(body) if not is_parameter(part, expression))
 
 
 def references(expression: Expression) -> Iterator[Reference]:

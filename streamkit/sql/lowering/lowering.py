@@ -10,7 +10,7 @@ from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
 from streamkit.errors import TopologyError
 from streamkit.expressions.core.column import Column
-from streamkit.names import OFFSET, PARTITION
+from streamkit.names import OFFSET, PARTITION, spellings
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Expression, Reference
 from streamkit.plan.expression_text import expression_text
@@ -201,7 +201,8 @@ class QueryLowering:
         return any(parts[-1] == ROW_TIMES and (len(parts) == 1 or parts[0] == source) for parts in named)
 
     def _source(self, name: str, span: TextSpan) -> QuerySource:
-        found = self.sources.get(name) or next((one for key, one in self.sources.items() if key.lower() == name.lower()), None)
+        near = spellings(name, self.sources, keeps_case=self.meaning.names_results)
+        found = self.sources[near[0]] if near else None
         if found is None:
             raise TopologyError(f"there is no stream or table {name!r}; {_there_are(name, self.sources)}", self.text.at(span))
         return found
@@ -210,14 +211,14 @@ class QueryLowering:
         seen: set[str] = set()
         for side in sides:
             (name,) = side.sources
-            if name.lower() in seen or not name:
+            if self.meaning.folded(name) in seen or not name:
                 raise self._error(
                     f"two sources of the join are called {name!r}; expected other names, as in FROM {name or '(…)'} AS a"
                     if name
                     else "a query in FROM has no name, and the join needs one; expected a name behind it",
                     self.query.span,
                 )
-            seen.add(name.lower())
+            seen.add(self.meaning.folded(name))
 
     def _prepared(self, side: Scope) -> Scope:
         """A source of a join: with columns for what its records have beside theirs, and with known columns, which may be those that are used."""
@@ -266,7 +267,7 @@ class QueryLowering:
         for written in (*self._everything(), *(join.on for join in self.query.joins)):
             for reference in references(written.expression):
                 parts = parts_of(reference.name)
-                if len(parts) > 1 and parts[0].lower() == source.lower():
+                if len(parts) > 1 and spellings(parts[0], (source,), keeps_case=self.meaning.names_results):
                     found.setdefault(parts[1])
         return iter(found)
 
@@ -284,11 +285,12 @@ class QueryLowering:
         """What is named outside of the condition of one join."""
         others = [one.on for number, one in enumerate(self.query.joins) if number != join]
         named = {one.name for written in (*self._everything(), *others) for one in references(written.expression)}
-        stars = {item.qualifier.text.lower() for item in self.query.items if isinstance(item, Star) and item.qualifier}
+        folded = self.meaning.folded
+        stars = {folded(item.qualifier.text) for item in self.query.items if isinstance(item, Star) and item.qualifier}
         has_all = self.meaning.names_results and any(
             isinstance(item, Star) and item.qualifier is None for item in self.query.items
         )
-        whole = {side.sources[0] for side in sides if side.sources[0].lower() in stars or has_all}
+        whole = {side.sources[0] for side in sides if folded(side.sources[0]) in stars or has_all}
         return NamedOutside(frozenset(named), frozenset(whole), tuple(self._aliases(sides)))
 
     def _aliases(self, sides: list[Scope]) -> Iterator[tuple[str, Expression]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from streamkit.dsl.stream import Stream
 from streamkit.errors import TopologyError
-from streamkit.names import RESERVED_COLUMNS
+from streamkit.names import RESERVED_COLUMNS, spellings
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
 from streamkit.plan.expression_text import expression_name
@@ -235,7 +235,7 @@ class QueryNames:
         """The source that a name means, in its own spelling."""
         if name in self.scope.sources:
             return name
-        return next((one for one in self.scope.sources if one.lower() == name.lower()), None)
+        return next(iter(spellings(name, self.scope.sources, keeps_case=self.meaning.names_results)), None)
 
     def _joined(self, found: Sequence[ScopeColumn]) -> ScopeColumn | None:
         """The column of a join that compares all of these, under their one name."""

@@ -11,7 +11,7 @@ from streamkit.dsl.table import GlobalTable, Table
 from streamkit.errors import TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import has_times
-from streamkit.names import WINDOW_END, WINDOW_START
+from streamkit.names import WINDOW_END, WINDOW_START, spellings
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
 from streamkit.plan.location import TextLocation, written_at
@@ -126,8 +126,7 @@ class Projection:
     def _all_of(self, star: Star, source: str) -> list[ChosenItem]:
         """The columns of one source, or else the fields of a column of that name."""
         scope = self.names.scope
-        own = next((one for one in scope.sources if one == source), None)
-        own = own or next((one for one in scope.sources if one.lower() == source.lower()), None)
+        own = next(iter(spellings(source, scope.sources, keeps_case=self.names.meaning.names_results)), None)
         if own is None:
             return self._fields_of(Reference(f"{part(source)}.*"), Reference(part(source)), star.span)
         if scope.columns is None:

@@ -311,7 +311,7 @@ class ClauseReader(ExpressionReader):
             fields = [self._field_type()]
             while not self._closed_types and self.took(","):
                 fields.append(self._field_type())
-            names = {name.lower() for name, _ in fields}
+            names = {name if self.dialect.has_arrows else name.lower() for name, _ in fields}
             if len(names) < len(fields):
                 raise SyntaxRefusedError("two fields of the struct have one name", self.word.span)
             found = struct_of((name, type) for name, (type, _) in fields), all(is_known for _, (_, is_known) in fields)

@@ -14,7 +14,7 @@ from streamkit.errors import SqlFault, StreamKitError, TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.log.topic.evolution import is_wider
-from streamkit.names import WINDOW_START
+from streamkit.names import WINDOW_START, spellings
 from streamkit.plan.expression import Alias, Cast, Expression
 from streamkit.plan.location import written_at
 from streamkit.schema import Schema, SchemaColumn
@@ -202,7 +202,8 @@ class ScriptLowering:
     def _is_new(self, statement: CreateSource | CreateAs) -> bool:
         """Whether the name is free; TopologyError if it is not, and the statement does not say what to do then."""
         name = statement.name
-        if self._find(name.text) is None:
+        is_exact = self.settings.meaning.names_results
+        if (name.text not in self._sources) if is_exact else self._find(name.text) is None:
             return True
         if statement.if_not_exists:
             return False
@@ -242,10 +243,12 @@ class ScriptLowering:
     def _find(self, name: str) -> ScriptSource | None:
         if name in self._sources:
             return self._sources[name]
-        found = next((one for key, one in self._sources.items() if key.lower() == name.lower()), None)
-        if found is None and self._topology is not None and (found := self._others(name, self._topology)) is not None:
-            self._sources[name] = found
-        return found
+        keeps_case = self.settings.meaning.names_results
+        own = None if keeps_case else next((one for key, one in self._sources.items() if key.lower() == name.lower()), None)
+        if own is None and self._topology is not None and (own := self._others(name, self._topology)) is not None:
+            self._sources[name] = own
+        near = spellings(name, self._sources, keeps_case=keeps_case)
+        return self._sources[near[0]] if own is None and len(near) == 1 else own
 
     def _lower(self, query: WrittenQuery) -> None:
         if isinstance(query.statement, CreateAs):

@@ -166,3 +166,109 @@ def test_a_full_join_keeps_columns_apart(ksql):
     assert sorted(map(str, found.to_pylist())) == sorted(
         map(str, [{"BAR": 5, "bar": 5}, {"BAR": 6, "bar": None}, {"BAR": None, "bar": 7}])
     )
+
+
+FIELDS = "CREATE STREAM F (ID INT KEY, V STRUCT<a INT, `a` INT>) WITH (KAFKA_TOPIC = 'f', PARTITIONS = 1"
+
+
+@pytest.mark.parametrize("format", ["NATIVE", "JSON", "AVRO", "PROTOBUF", "JSON_SR"])
+def test_fields_are_inserted_and_read_by_exact_names(log, format):
+    """A struct has each field under the name that was written, in each format that holds structs, and DESCRIBE shows which."""
+    with sk.SqlSession(log, settings=KSQL) as session:
+        session.execute(f"{FIELDS}, VALUE_FORMAT = '{format}'); INSERT INTO F VALUES (1, STRUCT(`a` := 2, a := 30))")
+        assert session.query("SELECT * FROM F").to_pylist() == [{"ID": 1, "V": {"A": 30, "a": 2}}]
+        assert session.query("SELECT V->a, V->`a` + V->A AS B FROM F").to_pylist() == [{"A": 30, "B": 32}]
+        (described,) = session.execute("DESCRIBE F")
+        assert described.table.column("type").to_pylist() == ["INTEGER", "STRUCT<A INTEGER, `a` INTEGER>"]
+
+
+def test_delimited_values_hold_no_structs(log):
+    """DELIMITED refuses a struct at CREATE, whatever its fields are called."""
+    with sk.SqlSession(log, settings=KSQL) as session, pytest.raises(SqlError, match="struct<A:int,a:int>"):
+        session.execute(f"{FIELDS}, VALUE_FORMAT = 'DELIMITED')")
+
+
+@pytest.fixture
+def fields(log):
+    """A session over a stream with a struct whose fields differ in case only, which has a row."""
+    with sk.SqlSession(log, settings=KSQL) as session:
+        session.execute(f"{FIELDS}, VALUE_FORMAT = 'NATIVE'); INSERT INTO F VALUES (1, STRUCT(a := 30, `a` := 2))")
+        yield session
+
+
+def test_the_dialect_of_spark_reads_either_field(fields):
+    """The exact name is the field, and the struct is passed on; a name that may be either is refused, and none is made."""
+    fields.execute("SET 'streamkit.sql.dialect' = 'spark'")
+    assert fields.query("SELECT V.a AS x, V.A AS y, V AS z FROM F").to_pylist() == [{"x": 2, "y": 30, "z": {"A": 30, "a": 2}}]
+    refused = {
+        "SELECT V.`Á` FROM F": "has no field",
+        "SELECT named_struct('b', 1, 'B', 2) AS s FROM F": "the fields of a struct are b, B, which differ in case only",
+        "SELECT CAST(V AS STRUCT<b: INT, B: INT>) AS s FROM F": "two fields of the struct have one name",
+        "CREATE STREAM G (id INT, v STRUCT<b: INT, B: INT>)": "two fields of the struct have one name",
+    }
+    for statement, reason in refused.items():
+        with pytest.raises((SqlError, TopologyError), match=reason):
+            fields.query(statement) if statement.startswith("SELECT") else fields.execute(statement)
+
+
+def test_a_topology_in_python_reads_fields_by_exact_names(fields, log):
+    """A struct is passed on, and a field is the one that is spelt so; a name that may be either is refused, and none is made."""
+    app = sk.Topology("fields")
+    app.stream("f").select("ID", "V", x=F.col("V.a"), y=F.col("V")["A"]).to("out")
+    assert result_of(app, log) == [(1, {"A": 30, "a": 2}, 2, 30)]
+    refused = {
+        "the fields of a struct are b, B, which differ in case only": F.struct(F.lit(1).alias("b"), F.lit(2).alias("B")),
+        "the fields 'b' and 'B' of struct<b:int,B:int> have the same name": F.col("V").cast("struct<b:int,B:int>"),
+    }
+    for reason, column in refused.items():
+        app = sk.Topology("refused")
+        with pytest.raises(TopologyError, match=reason):
+            app.stream("f").select("ID", x=column).to("elsewhere")
+            sk.compile(app, log=log)
+
+
+def test_a_field_in_another_case_must_be_one(log):
+    """A name that differs from several fields in case only is refused with their names."""
+    with sk.SqlSession(log, settings=KSQL) as session:
+        session.execute(
+            "CREATE STREAM G (ID INT KEY, V STRUCT<foo INT, `foo` INT>) WITH (KAFKA_TOPIC = 'g', PARTITIONS = 1, VALUE_FORMAT = 'NATIVE')"
+        )
+        with pytest.raises(TopologyError, match="'Foo' may be any of the fields FOO, foo of struct<FOO:int,foo:int>"):
+            session.execute("SET 'streamkit.sql.dialect' = 'spark'")
+            session.query("SELECT V.Foo FROM G")
+
+
+def test_streams_that_differ_in_case_only(log):
+    """Each statement means the stream that is spelt so: rows, queries, DESCRIBE and DROP."""
+    with sk.SqlSession(log, settings=KSQL) as session:
+        for name, column in (("S", "A"), ("`s`", "B")):
+            session.execute(
+                f"CREATE STREAM {name} (ID INT KEY, {column} INT) WITH (KAFKA_TOPIC = '{column}', PARTITIONS = 1, VALUE_FORMAT = 'JSON')"
+            )
+        session.execute("INSERT INTO s VALUES (1, 2); INSERT INTO `s` VALUES (3, 4)")
+        assert session.query("SELECT * FROM s").to_pylist() == [{"ID": 1, "A": 2}]
+        assert session.query("SELECT * FROM `s`").to_pylist() == [{"ID": 3, "B": 4}]
+        session.execute("CREATE STREAM o AS SELECT * FROM s; CREATE STREAM `o` AS SELECT * FROM `s`")
+        (described,) = session.execute("DESCRIBE `o`")
+        assert described.table.column("column").to_pylist() == ["ID", "B"]
+        with pytest.raises(SqlError, match="there is no stream or table 'O_'"):
+            session.execute("DROP STREAM `O_`")
+        session.execute("DROP STREAM `o`")
+        (listed,) = session.execute("SHOW STREAMS")
+        assert listed.table.column("stream").to_pylist() == ["O", "S", "s"]
+        with pytest.raises(SqlError, match="there is no stream or table 'o'"):
+            session.execute("DROP STREAM `o`")
+
+
+def test_streams_of_the_dialect_of_spark_differ_by_more(log):
+    """Spark's dialect makes no second stream in another case, reads each of two by its exact name, and takes neither for a third."""
+    with sk.SqlSession(log, settings=KSQL) as session:
+        of = "(ID INT KEY) WITH (KAFKA_TOPIC = '{}', PARTITIONS = 1, VALUE_FORMAT = 'NATIVE')"
+        session.execute(f"CREATE STREAM SO {of.format('a')}; CREATE STREAM `so` {of.format('b')}; INSERT INTO `so` VALUES (1)")
+        session.execute("SET 'streamkit.sql.dialect' = 'spark'")
+        assert session.query("SELECT * FROM so").to_pylist() == [{"ID": 1}]
+        assert session.query("SELECT * FROM SO").to_pylist() == []
+        with pytest.raises(TopologyError, match="there is no stream, table or topic 'So'"):
+            session.query("SELECT * FROM So")
+        with pytest.raises(SqlError, match="there is a stream SO already"):
+            session.execute(f"CREATE STREAM So {of.format('c')}")
