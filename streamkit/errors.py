@@ -187,13 +187,14 @@ class EvaluationError(StreamKitError):
     An expression failed on a row, as it would in Spark under ANSI rules, or a user's function did.
 
     `row` is a batch with that row alone, if whoever raised the error knows it; `call` is the scheduled call that failed, if no row did.
-    `is_placed`: the message says which record it is about.
+    `is_placed`: the message says which record it is about. `expression` is the text of the part of an expression that failed, if one did.
     """
 
-    def __init__(self, message: str, row: Any = None, call: Any = None) -> None:
+    def __init__(self, message: str, row: Any = None, call: Any = None, expression: str = "") -> None:
         super().__init__(message)
         self.row = row
         self.call = call
+        self.expression = expression
         self.is_placed = False
 
 

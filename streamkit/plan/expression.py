@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from streamkit.plan.python_function import PythonFunction
 
@@ -113,6 +114,10 @@ class Lambda(Expression):
     def folded(self, name: str) -> str:
         """A name as it is compared with those of the parameters."""
         return name if self.keeps_case else name.lower()
+
+
+Replacement: TypeAlias = Callable[["Expression", "Expression"], "Expression"]
+"""Is told a new part of a tree and the part that it is made of, and gives the new one."""
 
 
 @dataclass(frozen=True)

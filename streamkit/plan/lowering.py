@@ -8,6 +8,7 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building, OfTable, StateColumns, first_declarations
 from streamkit.plan.dead_letter_ports import with_dead_letters
 from streamkit.plan.demands import demands_of_nodes
+from streamkit.plan.expression_places import noted_places
 from streamkit.plan.graph.topology_graph import step_label
 from streamkit.plan.naming import StepNames
 from streamkit.plan.node import Node
@@ -37,10 +38,11 @@ def infer_types(
     demands = demands_of_nodes(tuple(walk(roots)))
     building = Building(names, inputs, analyzer, state_columns, of_table, demands, on_error)
     building.declarations.update(first_declarations(roots))
-    for root in roots:
-        building.lower(root)
-    for do in building.when_all_stand:
-        do()
+    with noted_places() as places:
+        for root in roots:
+            building.lower(root)
+        for do in building.when_all_stand:
+            do()
     kept = tuple(dict.fromkeys(inputs.values()))
     return with_dead_letters(
         Plan(
@@ -52,6 +54,7 @@ def infer_types(
             on_error=building.policies,
             structures=names.structures,
             namings=building.namings,
+            places=places,
             labels={name: step_label(node) for node, name in names.steps.items()},
         )
     )

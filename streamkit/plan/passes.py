@@ -6,6 +6,7 @@ import platform
 from dataclasses import replace
 
 from streamkit.plan.exchanges import insert_exchanges
+from streamkit.plan.location import TextLocation
 from streamkit.plan.on_error import DEAD_LETTER, NOTE, DeadLetterTopic, NotedTopic, OnError
 from streamkit.plan.partials import push_partial_aggregation
 from streamkit.plan.program import Program
@@ -31,6 +32,7 @@ def assemble(plan: Plan) -> Program:
         on_error={name: _policy_text(policy) for name, policy in plan.on_error.items()},
         python=".".join(platform.python_version_tuple()[:2]),
         lines={step.id: str(step.at) for step in plan.steps if step.at is not None},
+        places={step.id: _places(step.at, plan) for step in plan.steps if isinstance(step.at, TextLocation)},
         structures=plan.structures,
         namings=plan.namings,
         labels=plan.labels,
@@ -38,6 +40,11 @@ def assemble(plan: Plan) -> Program:
     )
     check_program(program)
     return program
+
+
+def _places(at: TextLocation, plan: Plan) -> dict[str, str]:
+    """Where a step is written, and where the parts of its expressions are, by their texts."""
+    return {"": at.shown, **{text: place.shown for text, place in plan.places.get(at, {}).items()}}
 
 
 def _policy_text(policy: OnError) -> str:

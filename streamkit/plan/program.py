@@ -193,6 +193,7 @@ class Turn:
 
 _NOTES = (
     "lines",
+    "places",
     "structures",
     "namings",
     "labels",
@@ -218,6 +219,9 @@ class Program:
     changelog_partitions: int = 16
     format: int = field(default=PROGRAM_FORMAT)
     lines: Mapping[str, str] = field(default_factory=dict, compare=False)  # the user's file and line, by operator id
+    places: Mapping[str, Mapping[str, str]] = field(
+        default_factory=dict, compare=False
+    )  # by operator id: where parts of its expressions are written in SQL, and where it is, with the line and what is below it
     on_error: Mapping[str, str] = field(default_factory=dict)  # "skip", "dead_letter" or "note" by operator id; others fail
     dropped_stores: tuple[str, ...] = ()  # of former programs: a start deletes them
     unlogged: tuple[str, ...] = ()  # stores whose changes are kept only until all tasks have applied them
@@ -236,7 +240,7 @@ class Program:
     def to_json(self) -> dict[str, Any]:
         """The program as plain lists, dicts and scalars, ready for `json.dumps`."""
         plain: dict[str, Any] = to_plain(self)
-        empty = {name for name in ("unlogged", "topics") if not plain[name]}
+        empty = {name for name in ("unlogged", "topics", "places") if not plain[name]}
         return {name: value for name, value in plain.items() if name not in empty}
 
     @classmethod
@@ -269,6 +273,11 @@ class Program:
     def _plain(self) -> dict[str, Any]:
         """As `to_json`, made once; nobody may change it."""
         return self.to_json()
+
+    def place_of(self, operator_id: str, expression: str = "") -> str:
+        """Where an operator, or a part of its expressions, is written, as messages show it; empty if that is not known."""
+        places = self.places.get(operator_id, {})
+        return places.get(expression) or places.get("") or self.lines.get(operator_id, "")
 
     def operators_of(self, stage: int) -> tuple[Operator, ...]:
         """The operators of one stage, in order."""

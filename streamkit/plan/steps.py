@@ -8,6 +8,7 @@ from functools import cached_property
 
 from streamkit.errors import Location
 from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression_places import ExpressionPlaces
 from streamkit.plan.on_error import OnError
 from streamkit.plan.operator import Operator, source_of
 from streamkit.plan.program import Edge, Input, Naming, Output, ProgramStore, StepLabel, Structures, Turn
@@ -70,6 +71,7 @@ class Plan:
     namings: Mapping[str, Naming] = field(default_factory=dict, compare=False, repr=False)
     labels: Mapping[str, StepLabel] = field(default_factory=dict, compare=False, repr=False)
     turns: Mapping[str, Turn] = field(default_factory=dict, compare=False, repr=False)
+    places: ExpressionPlaces = field(default_factory=dict, compare=False, repr=False)
 
     def step(self, step_id: str) -> Step:
         """The step of that id, or the one behind an input's name."""

@@ -35,8 +35,8 @@ def with_record(
     elif len(rows) == 1 and has_place(rows[0]):
         row = _first_failure(rows[0], run)
         record = _record(program, row, whole) if row is not None else ""
-    line = f"\n  at {program.lines[operator.id]}" if operator.id in program.lines else ""
-    found = type(error)(f"{record}{error}{line}")
+    place = program.place_of(operator.id, error.expression)
+    found = type(error)(f"{record}{error}" + (f"\n  at {place}" if place else ""), expression=error.expression)
     found.is_placed = bool(record)
     return found
 

@@ -52,9 +52,15 @@ def _letter(operator: Operator, failure: OperatorFailure, context: Context) -> d
         "error": type_name(failure.error if is_own else cause),
         "message": str(failure.error),
         "operator": step_of(operator.id),
-        "line": context.program.lines.get(operator.id),
+        "line": _line(operator, failure, context),
         "application": context.program.application,
     }
+
+
+def _line(operator: Operator, failure: OperatorFailure, context: Context) -> str | None:
+    """Where the expression that failed is written, or else the step."""
+    place = context.program.place_of(operator.id, failure.error.expression)
+    return place.partition("\n")[0].partition(", in the text given at ")[0] or None
 
 
 def _record(failure: OperatorFailure, context: Context) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def notes_null_results(function: WholeFunction) -> WholeFunction:
             result = function(operator, inputs, context)
         if notes:
             told = dict.fromkeys(f"{one.expression} is null: {one.reason}" for one in notes)
-            raise NullResultError("; ".join(told))
+            raise NullResultError("; ".join(told), expression=notes[0].expression)
         return result
 
     return noting

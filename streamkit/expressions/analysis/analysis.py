@@ -59,6 +59,7 @@ from streamkit.plan.expression import (
     TypedAggregate,
     TypedExpression,
 )
+from streamkit.plan.expression_places import note_place
 from streamkit.plan.expression_size import TOO_DEEP, check_size
 from streamkit.plan.expression_text import OF_KSQL, expression_text
 from streamkit.plan.python_function import CONDITION, PythonFunction
@@ -131,7 +132,7 @@ class _ExpressionAnalysis:
     """
     The analysis of one expression; `scope` holds the parameters of the lambdas around the part that is read.
 
-    Their names are in lower case, unless the lambdas keep the case of names.
+    Their names are in lower case, unless the lambdas keep the case of names. `clause` is the place of the whole.
     """
 
     schema: Schema
@@ -141,6 +142,11 @@ class _ExpressionAnalysis:
     whole: Expression
     scope: Mapping[str, TypedExpression] = field(default_factory=dict)
     keeps_case: bool = False
+    clause: Location | None = None
+
+    def __post_init__(self) -> None:
+        if self.clause is None:
+            object.__setattr__(self, "clause", self.at)
 
     def result(self) -> TypedExpression:
         """The typed expression of the whole; UnsupportedExpressionError if no column can hold its values."""
@@ -155,9 +161,12 @@ class _ExpressionAnalysis:
     def value(self, expression: Expression) -> TypedExpression:
         """The typed expression of a tree; errors name the place of the part that is wrong, where that is known."""
         if self.at is not None and (here := self.at.of(expression)) is not self.at:
-            return _ExpressionAnalysis(
-                self.schema, here, self.zone, self.record_columns, self.whole, self.scope, self.keeps_case
-            ).value(expression)
+            return replace(self, at=here).value(expression)
+        found = self._typed(expression)
+        note_place(self.clause, self.at, found)
+        return found
+
+    def _typed(self, expression: Expression) -> TypedExpression:
         match expression:
             case Reference(name):
                 return self._column(name)

@@ -175,7 +175,11 @@ class Rows:
             if is_overflow(error):
                 raise too_large(error, typed_text(expression), self.count) from error
             if isinstance(error, TooLargeError):
-                raise EvaluationError(f"{typed_text(expression)} failed: {error}") from error
+                text = typed_text(expression)
+                raise EvaluationError(f"{text} failed: {error}", expression=text) from error
+            raise
+        except EvaluationError as error:
+            error.expression = error.expression or typed_text(expression)  # a user's function does not know where it is called
             raise
 
     def _by_dictionary(self, expression: TypedExpression) -> Datum | None:
@@ -321,7 +325,8 @@ def _failure(expression: TypedExpression, arguments: list[Datum], row: int, reas
         for argument, value in zip(expression.arguments, arguments)
         if argument.name != "literal"
     ]
-    return EvaluationError(f"{typed_text(expression)} failed{' with ' + ', '.join(found) if found else ''}: {reason}")
+    text = typed_text(expression)
+    return EvaluationError(f"{text} failed{' with ' + ', '.join(found) if found else ''}: {reason}", expression=text)
 
 
 def _first_failure(operation: Operation, expression: TypedExpression, arguments: list[Datum], count: int) -> int:

@@ -64,11 +64,11 @@ class PlannedQuery:
 
     def table(self) -> pa.Table:
         """Its rows, of one moment; EvaluationError at the query's place for one that makes an expression fail."""
-        with failing_at(self.at):
+        with failing_at(self.at, self.plan.parts):
             is_plain = not any(
                 isinstance(side.read, PullPlan) for side in self.plan.sides
             )  # WHERE is what fails as rows are read
-            with failing_at(self.plan.where_at if is_plain else None):
+            with failing_at(self.plan.where_at if is_plain else None, self.plan.parts):
                 inputs = self.reader.read(list(self.plan.inputs()))
             return PullExecution(self.matching).rows(self.plan, iter(inputs))
 

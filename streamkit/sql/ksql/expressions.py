@@ -26,7 +26,7 @@ from streamkit.expressions.ksql.signature import has_times, ksql_type, without_t
 from streamkit.expressions.ksql.times_of_day import AS_TIME
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP, WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import parts_of
-from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, PythonCall, Reference
+from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, PythonCall, Reference, Replacement
 from streamkit.plan.expression_text import GROUP_VALUES, OF_KSQL, expression_text
 from streamkit.plan.on_error import NULL_ON_FAILURE
 from streamkit.schema import Schema, SchemaColumn
@@ -82,15 +82,20 @@ class _Translation:
     """
     The way of trees from what is read to what is meant, over columns of these types.
 
-    `keeps_times`: the arguments of aggregates stay times of the day where they are, instead of becoming what columns keep.
+    `keeps_times`: the arguments of aggregates stay times of the day where they are, instead of becoming what columns keep. `placed` is told
+    each new part and the part that it is made of, and gives the new one.
     """
 
     meaning: KsqlMeaning
     columns: Mapping[str, str]
     keeps_times: bool = False
+    placed: Replacement = lambda new, old: new
 
     def of(self, expression: Expression) -> Expression:
         """The tree with ksqlDB's functions; MeaninglessExpressionError names a function that there is not."""
+        return self.placed(self._changed(expression), expression)
+
+    def _changed(self, expression: Expression) -> Expression:
         match expression:
             case Reference(name) if name not in self.columns and (column := PSEUDO_COLUMNS.get(parts_of(name)[-1])):
                 return _pseudo_column(column)
@@ -145,7 +150,7 @@ class _Translation:
     def _argument(self, argument: Expression) -> Expression:
         """The argument of an aggregate or of a table function, which is null in the rows in which it fails."""
         meant = self.of(argument)
-        return _null_inside(meant) if self.keeps_times else null_on_failure(meant)
+        return self.placed(_null_inside(meant) if self.keeps_times else null_on_failure(meant), argument)
 
 
 def _pseudo_column(name: str) -> Expression:
@@ -184,17 +189,21 @@ def _wrapped(function: str, expression: Expression) -> Expression:
 
 
 def ksql_expression(
-    expression: Expression, columns: Mapping[str, str] | None, meaning: KsqlMeaning = KsqlMeaning()
+    expression: Expression,
+    columns: Mapping[str, str] | None,
+    meaning: KsqlMeaning = KsqlMeaning(),
+    placed: Replacement = lambda new, old: new,
 ) -> Expression:
     """
     The tree that means what the expression means in ksqlDB, over columns of these types, and is null in the rows in which it fails.
 
+    `placed` is told each new part and the part that it is made of, and gives the new one.
     A column of times of the day has the type `time` here, and keeps integers. Without types nothing is said of types.
     MeaninglessExpressionError says which part is wrong: an unknown function or column, or values of types that a function does not take.
     """
-    translation = _Translation(meaning, columns or {})
+    translation = _Translation(meaning, columns or {}, placed=placed)
     found = translation.of(expression)
-    found = found if _gives_rows(found) else null_on_failure(found)
+    found = found if _gives_rows(found) else placed(null_on_failure(found), expression)
     if columns is None:
         return found
     schema = _schema_of(columns)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.ksql.signature import has_times
 from streamkit.names import OFFSET, WINDOW_END, WINDOW_START
-from streamkit.plan.expression import Call, Expression, Literal, Reference
+from streamkit.plan.expression import Call, Expression, Literal, Reference, Replacement
 from streamkit.sql.ksql.expressions import (
     PSEUDO_COLUMNS,
     KsqlMeaning,
@@ -52,9 +52,16 @@ class KsqlDialect(Meaning):
         """WINDOWSTART and WINDOWEND."""
         return BOUNDS.get(name.upper())
 
-    def expression(self, expression: Expression, columns: ColumnTypes | None, *, has_places: bool = False) -> Expression:
+    def expression(
+        self,
+        expression: Expression,
+        columns: ColumnTypes | None,
+        *,
+        has_places: bool = False,
+        placed: Replacement = lambda new, old: new,
+    ) -> Expression:
         """The tree of ksqlDB's functions, null in the rows in which it fails."""
-        return ksql_expression(expression, columns, self._of_rows(has_places))
+        return ksql_expression(expression, columns, self._of_rows(has_places), placed)
 
     def kept_type(self, expression: Expression, columns: ColumnTypes | None) -> str | None:
         """The type of what has times of the day, whose column keeps integers."""

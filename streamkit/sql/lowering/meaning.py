@@ -10,7 +10,7 @@ from streamkit.expressions.aggregates import aggregate_named
 from streamkit.expressions.analysis.analysis import is_function
 from streamkit.expressions.analysis.refused_functions import OTHER_AGGREGATES, called_aggregates, unknown_function
 from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP
-from streamkit.plan.expression import Call, Expression, Reference
+from streamkit.plan.expression import Call, Expression, Reference, Replacement
 from streamkit.plan.expression_text import expression_text
 from streamkit.sql.lowering.expression_parts import EXPLODING
 
@@ -51,11 +51,19 @@ class Meaning:
         """The column that a name of a window's bound means; None for any other name."""
         return None
 
-    def expression(self, expression: Expression, columns: ColumnTypes | None, *, has_places: bool = False) -> Expression:
+    def expression(
+        self,
+        expression: Expression,
+        columns: ColumnTypes | None,
+        *,
+        has_places: bool = False,
+        placed: Replacement = lambda new, old: new,
+    ) -> Expression:
         """
         The tree of StreamKit's own functions for one whose names are resolved.
 
-        It is told the types of the columns, or None if they are not known, and whether the rows have a place in a topic.
+        It is told the types of the columns, or None if they are not known, and whether the rows have a place in a topic. `placed` is told each
+        new part and the part that it is made of, and gives the new one.
         """
         return expression
 

@@ -86,7 +86,7 @@ class QueryNames:
         rows = self.scope.rows
         has_places = isinstance(rows, Stream) and rows.node.traits.are_records
         try:
-            return self.meaning.expression(tree, self._types, has_places=has_places)
+            return self.meaning.expression(tree, self._types, has_places=has_places, placed=self.text.places.replaced)
         except MeaninglessExpressionError as error:
             raise TopologyError(error.message, self.text.at_part(error.part, around)) from None
 

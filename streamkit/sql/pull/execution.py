@@ -20,6 +20,7 @@ from streamkit.expressions.analysis.arrow import evaluate_all, mask
 from streamkit.expressions.core.operation import columns_of
 from streamkit.names import ORDER
 from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression_places import ExpressionPlaces, part_place
 from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT
 from streamkit.sql.pull.abandonment import check_waited_for
 from streamkit.sql.pull.matching import NO_ROW, PAIRS_MAX, Matching, OrderKey
@@ -40,11 +41,11 @@ class PullExecution:
         """The rows of a query. EvaluationError as in a topology, for the first row that makes an expression fail."""
         rows = self._joined(plan, inputs)
         if plan.where is not None:
-            with failing_at(plan.where_at):
+            with failing_at(plan.where_at, plan.parts):
                 rows = _where(plan.where, rows)
         if plan.groups is not None:
             rows = self._grouped(plan, plan.groups, _in_canonical_order(rows) if plan.is_in_order else rows)
-        found = _computed((*plan.columns, *plan.order_columns), rows, plan.places)
+        found = _computed((*plan.columns, *plan.order_columns), rows, plan)
         if plan.is_distinct:
             found = self._distinct(found)
         if plan.order:
@@ -87,7 +88,7 @@ class PullExecution:
         parts: list[list[pa.Array]] = []
         for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
             check_waited_for()
-            keys, states = _states(groups, batch, plan.places)
+            keys, states = _states(groups, batch, plan)
             parts.append(_folded(groups, keys, states))
             if sum(len(part[0]) for part in parts) > PARTIAL_GROUPS and len(parts) > 1:
                 parts = [_together(groups, parts)]
@@ -122,42 +123,42 @@ def _kept(
 
 
 @contextmanager
-def failing_at(at: Location | None) -> Iterator[None]:
-    """An EvaluationError inside the block gets the place, unless it has one, or no place is known."""
+def failing_at(clause: Location | None, parts: ExpressionPlaces) -> Iterator[None]:
+    """An EvaluationError inside the block gets the place of the part that failed, or of the clause, unless it has one, or none is known."""
     try:
         yield
     except EvaluationError as error:
+        at = part_place(parts, clause, error.expression)
         if at is None or "\n  at " in str(error):
             raise
-        placed = type(error)(f"{error}\n  at {at.shown}")
+        placed = type(error)(f"{error}\n  at {at.shown}", expression=error.expression)
         placed.row, placed.call, placed.is_placed = error.row, error.call, error.is_placed
         raise placed from error
 
 
 def computed(
-    columns: Sequence[tuple[str, TypedExpression]], rows: pa.RecordBatch, places: Mapping[str, Location]
+    columns: Sequence[tuple[str, TypedExpression]], rows: pa.RecordBatch, places: Mapping[str, Location], parts: ExpressionPlaces
 ) -> dict[str, pa.Array]:
     """Columns of rows; EvaluationError names the place of the first that fails."""
     try:
         return evaluate_all(columns, rows)
     except EvaluationError:
         for name, one in columns:  # each alone, to know which of them fails
-            with failing_at(places.get(name)):
+            with failing_at(places.get(name), parts):
                 evaluate_all([(name, one)], rows)
         raise
 
 
-def _states(
-    groups: PlannedGroups, batch: pa.RecordBatch, places: Mapping[str, Location]
-) -> tuple[list[pa.Array], list[pa.Array]]:
+def _states(groups: PlannedGroups, batch: pa.RecordBatch, plan: PullPlan) -> tuple[list[pa.Array], list[pa.Array]]:
     """The group of each row that has one, and the states of the aggregates after it alone."""
-    found = computed(groups.columns, batch, places)
+    found = computed(groups.columns, batch, plan.places, plan.parts)
     has_group = _has_group(groups, list(found.values()))
     if has_group is not None:
         batch, found = batch.filter(has_group), {name: column.filter(has_group) for name, column in found.items()}
     arguments = [(f"argument{number}", one.argument) for number, one in enumerate(groups.aggregates) if one.argument is not None]
+    places = plan.places
     own = {f"argument{number}": places[one.name] for number, one in enumerate(groups.aggregates) if one.name in places}
-    values = computed(arguments, batch, own)
+    values = computed(arguments, batch, own, plan.parts)
     states: list[pa.Array] = []
     for number, one in enumerate(groups.aggregates):
         states += lift(one, values.get(f"argument{number}"), batch.num_rows)
@@ -209,12 +210,12 @@ def _where(condition: TypedExpression, rows: pa.Table) -> pa.Table:
     return pa.Table.from_batches(batches, rows.schema)
 
 
-def _computed(columns: TypedColumns, rows: pa.Table, places: Mapping[str, Location]) -> pa.Table:
+def _computed(columns: TypedColumns, rows: pa.Table, plan: PullPlan) -> pa.Table:
     schema = pa.schema([(name, to_arrow(one.type)) for name, one in columns])
     batches = []
     for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
         check_waited_for()
-        found = computed(columns, batch, places)
+        found = computed(columns, batch, plan.places, plan.parts)
         batches.append(pa.RecordBatch.from_arrays(list(found.values()), schema=schema))
     return pa.Table.from_batches(batches, schema)
 

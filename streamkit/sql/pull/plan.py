@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from streamkit.errors import Location
 from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.plan.expression_places import ExpressionPlaces
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.pull.input import PullInput
 from streamkit.sql.pull.source import TopicRows
@@ -76,7 +77,7 @@ class PullPlan:
 
     `columns` are those of the result; `order_columns` are computed beside them, for the order alone. Without a side there is one row without
     columns. `is_in_order`: the rows are put in canonical order, for aggregates that depend on it. `places` are those of what computes
-    columns and aggregates, by name, and `where_at` that of WHERE, for errors.
+    columns and aggregates, by name, and `where_at` that of WHERE, for errors; `parts` has the places of the parts of expressions.
     """
 
     side: PlannedSide | None
@@ -91,6 +92,7 @@ class PullPlan:
     is_distinct: bool = False
     places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
     where_at: Location | None = field(default=None, compare=False, repr=False)
+    parts: ExpressionPlaces = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def sides(self) -> tuple[PlannedSide, ...]:

@@ -12,6 +12,7 @@ from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Call, Cast, Expression, Literal, Reference, TypedExpression
+from streamkit.plan.expression_places import noted_places
 from streamkit.plan.expression_text import OF_KSQL, expression_text, typed_text
 from streamkit.sql.lowering.exploding import ChosenItem
 from streamkit.sql.lowering.expression_parts import calls, is_aggregate, is_exploding, references
@@ -39,7 +40,9 @@ def planned(
     if not meaning.names_results:
         meaning = replace(meaning, record_columns=tuple(dict.fromkeys((*meaning.record_columns, *RECORD_COLUMNS))))
     text = text.in_dialect(is_ksql=meaning.names_results)
-    return _PullPlanning(query, relations, text, replace(meaning, shows_bounds=True), time_zone).plan()
+    with noted_places() as parts:
+        plan = _PullPlanning(query, relations, text, replace(meaning, shows_bounds=True), time_zone).plan()
+    return replace(plan, parts=parts)
 
 
 _OF_KEYS = tuple(

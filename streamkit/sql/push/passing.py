@@ -44,7 +44,7 @@ class PassingRows:
         table = self._consumer.poll(timeout_s)
         if table is None:
             return None
-        with failing_at(self._at):
+        with failing_at(self._at, self._plan.parts):
             batches = [self._made(batch) for batch in table.to_batches()]
         return one_batch(pa.Table.from_batches(batches, self.schema))
 
@@ -56,11 +56,11 @@ class PassingRows:
         rows = self._source.columns(batch, self._names)
         rows = rows.filter(pc.invert(rows.column(DELETED)))
         if self._input.condition is not None:
-            with failing_at(self._plan.where_at):
+            with failing_at(self._plan.where_at, self._plan.parts):
                 rows = rows.filter(mask(self._input.condition, rows))
         own = dict(self._plan.side.names) if self._plan.side is not None else {}
         named = pa.RecordBatch.from_arrays([rows.column(name) for name in own], names=[own[name] for name in own])
-        found = computed(self._plan.columns, named, self._plan.places)
+        found = computed(self._plan.columns, named, self._plan.places, self._plan.parts)
         return pa.RecordBatch.from_arrays(list(found.values()), schema=self.schema)
 
 

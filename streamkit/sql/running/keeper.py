@@ -184,7 +184,7 @@ class ApplicationKeeper:
         times = 1 + (self._failed[1] if self._failed is not None and self._failed[0] == wanted.versions else 0)
         pause_s = min(RETRY_SECONDS[0] * 2.0 ** (times - 1), RETRY_SECONDS[1])
         self._failed, self._retry_s = (wanted.versions, times), time.monotonic() + pause_s
-        text = str(error) if isinstance(error, StreamKitError) else f"{type(error).__name__}: {error}"
+        text = f"{type(error).__name__}: {error}"
         self._has_noted = True
         noted = f"{BUILT_BESIDE}: {text}" if wanted.is_built else text
         for query in wanted.queries:

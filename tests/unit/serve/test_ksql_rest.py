@@ -420,7 +420,12 @@ def test_why_a_query_has_failed(log, server, ksql):
         "SHOW QUERIES; SHOW QUERIES EXTENDED; EXPLAIN CSAS_PARTS_1; DESCRIBE parts EXTENDED;"
     )
     (error,) = shown["queries"][0]["queryErrors"]
-    assert "10 DIV n" in error["errorMessage"] or "zero" in error["errorMessage"].lower(), error
+    assert error["errorMessage"].startswith("EvaluationError: topic numbers, partition 0, offset 1: ")
+    assert error["errorMessage"].splitlines()[1:] == [
+        "  at CSAS_PARTS_1:1:32",
+        "    CREATE STREAM parts AS SELECT 10 DIV n AS part FROM numbers",
+        f"    {' ' * 31}^^^^^^^^",
+    ]
     (query,) = extended["queryDescriptions"]
     assert (query["id"], query["state"], query["queryErrors"], query["sinks"]) == ("CSAS_PARTS_1", "ERROR", [error], ["parts"])
     assert explained["queryDescription"]["queryErrors"] == [error] and explained["queryDescription"]["topology"]

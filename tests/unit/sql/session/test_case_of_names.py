@@ -179,7 +179,10 @@ def test_fields_are_inserted_and_read_by_exact_names(log, format):
         assert session.query("SELECT * FROM F").to_pylist() == [{"ID": 1, "V": {"A": 30, "a": 2}}]
         assert session.query("SELECT V->a, V->`a` + V->A AS B FROM F").to_pylist() == [{"A": 30, "B": 32}]
         (described,) = session.execute("DESCRIBE F")
-        assert described.table.column("type").to_pylist() == ["INTEGER", "STRUCT<A INTEGER, `a` INTEGER>"]
+        assert described.table is not None and described.table.column("type").to_pylist() == [
+            "INTEGER",
+            "STRUCT<A INTEGER, `a` INTEGER>",
+        ]
 
 
 def test_delimited_values_hold_no_structs(log):
@@ -250,12 +253,12 @@ def test_streams_that_differ_in_case_only(log):
         assert session.query("SELECT * FROM `s`").to_pylist() == [{"ID": 3, "B": 4}]
         session.execute("CREATE STREAM o AS SELECT * FROM s; CREATE STREAM `o` AS SELECT * FROM `s`")
         (described,) = session.execute("DESCRIBE `o`")
-        assert described.table.column("column").to_pylist() == ["ID", "B"]
+        assert described.table is not None and described.table.column("column").to_pylist() == ["ID", "B"]
         with pytest.raises(SqlError, match="there is no stream or table 'O_'"):
             session.execute("DROP STREAM `O_`")
         session.execute("DROP STREAM `o`")
         (listed,) = session.execute("SHOW STREAMS")
-        assert listed.table.column("stream").to_pylist() == ["O", "S", "s"]
+        assert listed.table is not None and listed.table.column("stream").to_pylist() == ["O", "S", "s"]
         with pytest.raises(SqlError, match="there is no stream or table 'o'"):
             session.execute("DROP STREAM `o`")
 
