@@ -116,7 +116,7 @@ class Lambda(Expression):
         return name if self.keeps_case else name.lower()
 
 
-Replacement: TypeAlias = Callable[["Expression", "Expression"], "Expression"]
+PartReplacement: TypeAlias = Callable[["Expression", "Expression"], "Expression"]
 """Is told a new part of a tree and the part that it is made of, and gives the new one."""
 
 

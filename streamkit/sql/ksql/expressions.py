@@ -26,7 +26,7 @@ from streamkit.expressions.ksql.signature import has_times, ksql_type, without_t
 from streamkit.expressions.ksql.times_of_day import AS_TIME
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP, WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import parts_of
-from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, PythonCall, Reference, Replacement
+from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, PartReplacement, PythonCall, Reference
 from streamkit.plan.expression_text import GROUP_VALUES, OF_KSQL, expression_text
 from streamkit.plan.on_error import NULL_ON_FAILURE
 from streamkit.schema import Schema, SchemaColumn
@@ -89,7 +89,7 @@ class _Translation:
     meaning: KsqlMeaning
     columns: Mapping[str, str]
     keeps_times: bool = False
-    placed: Replacement = lambda new, old: new
+    placed: PartReplacement = lambda new, old: new
 
     def of(self, expression: Expression) -> Expression:
         """The tree with ksqlDB's functions; MeaninglessExpressionError names a function that there is not."""
@@ -192,7 +192,7 @@ def ksql_expression(
     expression: Expression,
     columns: Mapping[str, str] | None,
     meaning: KsqlMeaning = KsqlMeaning(),
-    placed: Replacement = lambda new, old: new,
+    placed: PartReplacement = lambda new, old: new,
 ) -> Expression:
     """
     The tree that means what the expression means in ksqlDB, over columns of these types, and is null in the rows in which it fails.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.ksql.signature import has_times
 from streamkit.names import OFFSET, WINDOW_END, WINDOW_START
-from streamkit.plan.expression import Call, Expression, Literal, Reference, Replacement
+from streamkit.plan.expression import Call, Expression, Literal, Reference, PartReplacement
 from streamkit.sql.ksql.expressions import (
     PSEUDO_COLUMNS,
     KsqlMeaning,
@@ -58,7 +58,7 @@ class KsqlDialect(Meaning):
         columns: ColumnTypes | None,
         *,
         has_places: bool = False,
-        placed: Replacement = lambda new, old: new,
+        placed: PartReplacement = lambda new, old: new,
     ) -> Expression:
         """The tree of ksqlDB's functions, null in the rows in which it fails."""
         return ksql_expression(expression, columns, self._of_rows(has_places), placed)

@@ -10,7 +10,7 @@ from streamkit.expressions.aggregates import aggregate_named
 from streamkit.expressions.analysis.analysis import is_function
 from streamkit.expressions.analysis.refused_functions import OTHER_AGGREGATES, called_aggregates, unknown_function
 from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP
-from streamkit.plan.expression import Call, Expression, Reference, Replacement
+from streamkit.plan.expression import Call, Expression, Reference, PartReplacement
 from streamkit.plan.expression_text import expression_text
 from streamkit.sql.lowering.expression_parts import EXPLODING
 
@@ -57,7 +57,7 @@ class Meaning:
         columns: ColumnTypes | None,
         *,
         has_places: bool = False,
-        placed: Replacement = lambda new, old: new,
+        placed: PartReplacement = lambda new, old: new,
     ) -> Expression:
         """
         The tree of StreamKit's own functions for one whose names are resolved.
