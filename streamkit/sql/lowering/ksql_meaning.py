@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.ksql.signature import has_times
 from streamkit.names import OFFSET, WINDOW_END, WINDOW_START
-from streamkit.plan.expression import Call, Expression, Literal, Reference, PartReplacement
+from streamkit.plan.expression import Call, Expression, Literal, PartReplacement, Reference
 from streamkit.sql.ksql.expressions import (
     PSEUDO_COLUMNS,
     KsqlMeaning,

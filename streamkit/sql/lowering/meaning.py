@@ -10,7 +10,7 @@ from streamkit.expressions.aggregates import aggregate_named
 from streamkit.expressions.analysis.analysis import is_function
 from streamkit.expressions.analysis.refused_functions import OTHER_AGGREGATES, called_aggregates, unknown_function
 from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP
-from streamkit.plan.expression import Call, Expression, Reference, PartReplacement
+from streamkit.plan.expression import Call, Expression, PartReplacement, Reference
 from streamkit.plan.expression_text import expression_text
 from streamkit.sql.lowering.expression_parts import EXPLODING
 

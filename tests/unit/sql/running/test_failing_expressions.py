@@ -6,6 +6,7 @@ import pytest
 
 import streamkit as sk
 from streamkit.errors import EvaluationError
+from streamkit.sql.script.topology import topology_of
 from streamkit.sql.session import SqlSession
 from streamkit.testing import TopologyTestDriver
 from tests.kit.waiting import wait_until
@@ -100,13 +101,13 @@ def test_a_file(log, sql, query, part):
     """The run of a file of SQL, and the test driver, have the place in the file."""
     text = f"{STREAM};\nCREATE {'TABLE' if 'GROUP BY' in query else 'STREAM'} o AS {query};\n"
     place, lines = shown(text, part)
-    run = sk.run(sk.sql(text, "one"), log=log, engine="local", trigger="available_now")
+    run = sk.run(topology_of(text, "one"), log=log, engine="local", trigger="available_now")
     with pytest.raises(EvaluationError) as failed:
         run.wait()
     assert f"line {place}" in str(failed.value)
     assert lines in str(failed.value)
-    with TopologyTestDriver(sk.sql(text, "two")) as driver, pytest.raises(EvaluationError) as failed:
-        driver.send("s", {"id": 0, "t": "x"})
+    with pytest.raises(EvaluationError) as failed, TopologyTestDriver(topology_of(text, "two")) as driver:
+        driver.pipe("s", {"id": 0, "t": "x"})
     assert f"line {place}" in str(failed.value)
     assert lines in str(failed.value)
 
