@@ -422,9 +422,9 @@ def test_why_a_query_has_failed(log, server, ksql):
     (error,) = shown["queries"][0]["queryErrors"]
     assert error["errorMessage"].startswith("EvaluationError: topic numbers, partition 0, offset 1: ")
     assert error["errorMessage"].splitlines()[1:] == [
-        "  at CSAS_PARTS_1:1:32",
+        "  at CSAS_PARTS_1:1:31",
         "    CREATE STREAM parts AS SELECT 10 DIV n AS part FROM numbers",
-        f"    {' ' * 31}^^^^^^^^",
+        f"    {' ' * 30}^^^^^^^^",
     ]
     (query,) = extended["queryDescriptions"]
     assert (query["id"], query["state"], query["queryErrors"], query["sinks"]) == ("CSAS_PARTS_1", "ERROR", [error], ["parts"])
