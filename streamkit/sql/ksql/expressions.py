@@ -27,7 +27,6 @@ from streamkit.expressions.ksql.times_of_day import AS_TIME
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP, WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, PartReplacement, PythonCall, Reference
-from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, PartReplacement, PythonCall, Reference
 from streamkit.plan.expression_text import GROUP_VALUES, OF_KSQL, expression_text
 from streamkit.plan.on_error import NULL_ON_FAILURE
 from streamkit.schema import Schema, SchemaColumn

@@ -172,7 +172,7 @@ def test_the_topic_has_the_name_that_is_set() -> None:
         "SELECT application, line FROM failures WHERE error = 'NullResultError' ORDER BY application",
     )
     assert [one["application"] for one in found] == ["sql-CSAS_O_1", "sql-CSAS_P_2"]
-    assert found[0]["line"] == "CSAS_O_1:1:27"
+    assert found[0]["line"] == "CSAS_O_1:1:30"
 
 
 def test_a_topic_of_dead_letters_has_the_entries_too() -> None:
