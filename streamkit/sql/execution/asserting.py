@@ -15,9 +15,9 @@ from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.codec import REGISTRY_URL
 from streamkit.formats.registry import Registry
 from streamkit.log.catalog.sql_sources import StoredSource
-from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.stored_source import is_ksql
+from streamkit.sql.lowering.scope import bounds_in
 from streamkit.sql.pull.abandonment import check_waited_for
 from streamkit.sql.script.declared_source import HEADERS_ROLE, column_type
 from streamkit.sql.script.properties import NATIVE, NONE, WITH_REGISTRY, TopicProperties
@@ -76,10 +76,11 @@ def asserted_source(state: ScriptState, statement: AssertSource) -> str:
         (one.name.text, without_times(column_type(one.type, state.types, state.text, one.span)), _role_text(one.role, one.header))
         for one in statement.columns
     ]
+    bounds = bounds_in(known.key, [(str(one["name"]), str(one["type"])) for one in known.columns])
     found = [
         (str(one["name"]), without_times(str(one["type"])), _role_text(str(one.get("role") or ""), one.get("header")))
         for one in known.columns
-        if one["name"] not in (WINDOW_START, WINDOW_END)
+        if one["name"] not in bounds
     ]
     if wanted != found:
         raise state.error(

@@ -15,13 +15,13 @@ from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.sql_queries import PAUSED, StoredQuery
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.input_lag import input_partitions
-from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.sql.execution.backfill import built_beside
 from streamkit.sql.execution.callable_functions import functions, functions_called, nearest_function
 from streamkit.sql.execution.registered_functions import shown_functions
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.session_settings import TOLD
 from streamkit.sql.execution.stored_source import is_ksql
+from streamkit.sql.lowering.scope import bounds_in
 from streamkit.sql.printer.names import name_text
 from streamkit.sql.tree.statements import STREAM, TABLE, Describe, Show
 
@@ -79,10 +79,11 @@ def _columns(state: ScriptState, stored: StoredSource) -> Sequence[Mapping[str, 
     relation = state.reading.relation(stored)
     if is_ksql(stored):
         key = relation.source.key
+        bounds = bounds_in(key, [(one.name, one.type) for one in relation.source.schema])
         return [
             {"name": one.name, "type": ksql_type(one.type), "role": "key" if one.name in key else ""}
             for one in relation.source.schema
-            if one.name not in (WINDOW_START, WINDOW_END)
+            if one.name not in bounds
         ]
     return [
         {"name": one.name, "type": one.type, "role": "key" if one.name in relation.source.key else ""}

@@ -11,7 +11,6 @@ from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import Table
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.core.column import Column
-from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
 from streamkit.plan.expression_text import GROUP_VALUES, expression_name, expression_text
@@ -24,11 +23,9 @@ from streamkit.sql.lowering.exploding import ChosenItem
 from streamkit.sql.lowering.expression_parts import below, calls, is_aggregate, rewritten
 from streamkit.sql.lowering.meaning import DAY_MS
 from streamkit.sql.lowering.names import QueryNames, listing
-from streamkit.sql.lowering.scope import Scope, ScopeColumn, fresh_name, numbered_name
+from streamkit.sql.lowering.scope import BOUNDS, Scope, ScopeColumn, fresh_name, numbered_name
 from streamkit.sql.tree.query import Query, WindowClause
 from streamkit.sql.tree.span import TextSpan, Written
-
-BOUNDS = (WINDOW_START, WINDOW_END)
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,7 @@ class Aggregation:
         """The name that SELECT gives the expression; another one where that would hide a column of the rows."""
         own = own or numbered_name([*self.names.scope.names, *taken, *(item.name for item in items)])
         wanted = next((item.name for item in items if item.expression == expression), own)
-        if expression == Reference(wanted):
+        if expression == _column(wanted):
             return wanted
         return fresh_name(wanted, [*self.names.scope.names, *taken])
 
@@ -238,7 +235,7 @@ class Aggregation:
         """The columns of the result, with their types if those of the rows are known, and which of them are its key."""
         scope, at, span = self.names.scope, self.names.text.at, self.span
         key = [ScopeColumn("", one.name, one.name, scope.type_of(one.expression, at(span))) for one in group]
-        bounds = [] if self.query.window is None else [ScopeColumn("", name, name, "timestamp") for name in BOUNDS]
+        bounds = [] if self.query.window is None else [ScopeColumn("", name, name, "timestamp", is_bound=True) for name in BOUNDS]
         values = [ScopeColumn("", name, name, self._type(scope, call, at(span))) for name, call in aggregates]
         return (*key, *bounds, *values), tuple(one.column for one in (*key, *bounds))
 

@@ -11,7 +11,6 @@ from streamkit.dsl.table import Table
 from streamkit.errors import TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import ksql_type
-from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part as dotted_part
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Reference
@@ -22,14 +21,13 @@ from streamkit.plan.operator import Key
 from streamkit.sql.lowering.expression_parts import conjuncts, references
 from streamkit.sql.lowering.meaning import DAY_MS, Meaning
 from streamkit.sql.lowering.names import ROWKEY, QueryNames
-from streamkit.sql.lowering.scope import Scope, ScopeColumn, fresh_name
+from streamkit.sql.lowering.scope import BOUNDS, Scope, ScopeColumn, fresh_name
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.tree.query import JoinClause
 from streamkit.sql.tree.span import TextSpan
 
 INNER, LEFT, RIGHT, FULL = "inner", "left", "right", "full"
 MADE_UP_KEY = "rowkey"
-_BOUNDS = (WINDOW_START, WINDOW_END)
 
 
 @dataclass(frozen=True)
@@ -74,12 +72,12 @@ class JoinSide:
     def plain_key(self) -> Key | None:
         """The key without the bounds of windows; None if it is not known."""
         key = self.scope.key
-        return None if key is None else tuple(name for name in key if name not in _BOUNDS)
+        return None if key is None else tuple(name for name in key if name not in self.scope.bounds)
 
     @property
     def compares_key(self) -> bool | None:
         """Whether the condition compares the whole key; None if the key is not known."""
-        names = {part.name for part in self.compared if isinstance(part, Reference)}
+        names = {_whole_column(part) for part in self.compared if isinstance(part, Reference)}
         if self.scope.key is None:
             return None
         return names in (set(self.scope.key), set(self.plain_key or ())) and len(names) == len(self.compared)
@@ -112,9 +110,9 @@ class Joining:
         """The bounds of windows in the keys of both sides, which ksqlDB compares beside what the condition says; TopologyError if one has none."""
         if not self.meaning.names_results:
             return []
-        windowed = [set(_BOUNDS) <= set(one.key or ()) for one in (left, right)]
+        windowed = [bool(one.bounds) for one in (left, right)]
         if all(windowed):
-            return [(Reference(name), Reference(name)) for name in _BOUNDS]
+            return [(Reference(name), Reference(name)) for name in BOUNDS]
         if any(windowed):
             one, other = (left, right) if windowed[0] else (right, left)
             raise self.text.error(
@@ -224,7 +222,7 @@ class Joining:
 
     def _covers_key(self, right: JoinSide, kind: str) -> bool:
         """Whether an inner join compares the whole key and more, which a filter behind the join can do."""
-        names = {part.name for part in right.compared if isinstance(part, Reference)}
+        names = {_whole_column(part) for part in right.compared if isinstance(part, Reference)}
         return kind == INNER and bool(right.scope.key) and set(right.scope.key or ()) <= names
 
     def _turned(self, left: JoinSide, kind: str) -> str:
@@ -271,8 +269,8 @@ class Joining:
             return left, right, []
         kept: dict[str, int] = {}
         for place, part in enumerate(right.compared):
-            if isinstance(part, Reference) and part.name in key:
-                kept.setdefault(part.name, place)
+            if (name := _whole_column(part)) is not None and name in key:
+                kept.setdefault(name, place)
         if len(kept) == len(right.compared):
             return left, right, []
         every = conjuncts(self.clause.on.expression)
@@ -285,8 +283,8 @@ class Joining:
         """The side with a column for each expression that is compared; `on` has their names."""
         scope, on, added = side.scope, list[str](), list[Column]()
         for part in side.compared:
-            if isinstance(part, Reference) and len(parts_of(part.name)) == 1 and part.name not in on:
-                on.append(part.name)
+            if (name := _whole_column(part)) is not None and name not in on:
+                on.append(name)
                 continue
             if which == "right" and not side.is_stream:
                 raise self._refused(
@@ -365,8 +363,8 @@ class Joining:
         on = dict(zip(left.on, right.on, strict=True))
         one, other = left.scope.rows, right.scope.rows
         if self.meaning.names_results and isinstance(one, Stream) and how != INNER:
-            one = one.filter(Column(_has_key(left.on)))  # such a record meets nothing, and gives nothing there
-            other = other.filter(Column(_has_key(right.on))) if isinstance(other, Stream) and how == "outer" else other
+            one = one.filter(Column(_has_key(left)))  # such a record meets nothing, and gives nothing there
+            other = other.filter(Column(_has_key(right))) if isinstance(other, Stream) and how == "outer" else other
         if isinstance(one, Stream) and isinstance(other, Stream):
             return one.join(other, on=on, how=how, within=self._window(how))
         if isinstance(one, Stream):
@@ -486,7 +484,13 @@ def _common(type: str | None, others: Iterable[str | None]) -> str | None:
     return type
 
 
-def _has_key(columns: Sequence[str]) -> Expression:
+def _whole_column(part: Expression) -> str | None:
+    """The column that an expression is; None for a field of one, and for anything else."""
+    parts = parts_of(part.name) if isinstance(part, Reference) else ()
+    return parts[0] if len(parts) == 1 else None
+
+
+def _has_key(side: JoinSide) -> Expression:
     """Whether a column that is joined by is not null; the bounds of windows never are."""
-    found = [Call("isnotnull", (Reference(dotted_part(name)),)) for name in columns if name not in _BOUNDS]
+    found = [Call("isnotnull", (Reference(dotted_part(name)),)) for name in side.on if name not in side.scope.bounds]
     return reduce(lambda one, other: Call("or", (one, other)), found)

@@ -17,12 +17,13 @@ from streamkit.plan.expression_text import expression_text
 from streamkit.plan.location import written_at
 from streamkit.sql.lowering.exploding import ChosenItem, Exploding
 from streamkit.sql.lowering.expression_parts import calls, is_aggregate, is_exploding, references
-from streamkit.sql.lowering.grouping import BOUNDS, Aggregation
+from streamkit.sql.lowering.grouping import Aggregation
 from streamkit.sql.lowering.joining import Joining, NamedOutside
 from streamkit.sql.lowering.meaning import SPARK, Meaning
 from streamkit.sql.lowering.names import QueryNames
 from streamkit.sql.lowering.projecting import Projection
 from streamkit.sql.lowering.scope import (
+    BOUNDS,
     ROW_TIMES,
     QuerySource,
     Scope,
@@ -339,7 +340,7 @@ class QueryLowering:
                 "PARTITION BY gives a stream another key, and this is a table; expected GROUP BY, or a join by a foreign key",
                 span,
             )
-        if self.meaning.names_results and set(BOUNDS) & set(scope.key or ()):
+        if self.meaning.names_results and scope.bounds:
             raise self._error(
                 "PARTITION BY would leave out the windows in the keys of this stream; expected it over a stream without windows",
                 span,

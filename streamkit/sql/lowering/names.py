@@ -141,7 +141,7 @@ class QueryNames:
         found = self._find(parts, reference, around)
         if found is not None:
             column, rest = found
-            name = column.column if not rest else ".".join(part(one) for one in (column.column, *rest))
+            name = ".".join(part(one) for one in (column.column, *rest))
             return reference if name == reference.name else self.text.places.replaced(Reference(name), reference)
         if self.scope.columns is None:
             return self._unknown(reference, parts)
@@ -163,7 +163,7 @@ class QueryNames:
         if (bound := self.meaning.bound(name)) is not None:
             every = self.scope.columns or ()
             column = next(
-                (one.column for one in every if one.name == bound and source in (None, one.source)),
+                (one.column for one in every if one.is_bound and one.name == bound and source in (None, one.source)),
                 bound if bound in self.others else None,
             )
             return None if column is None else Call("unix_timestamp", (Reference(part(column)),))

@@ -11,7 +11,7 @@ from streamkit.dsl.table import GlobalTable, Table
 from streamkit.errors import TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import has_times
-from streamkit.names import WINDOW_END, WINDOW_START, spellings
+from streamkit.names import WINDOW_START, spellings
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
 from streamkit.plan.location import TextLocation, written_at
@@ -24,7 +24,6 @@ from streamkit.sql.tree.query import FieldsStar, SelectColumn, SelectItem, Star
 from streamkit.sql.tree.span import TextSpan, Written
 
 ALL = "*"
-_BOUNDS = (WINDOW_START, WINDOW_END)
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ class Projection:
             found[ROWKEY] = ChosenItem(_reference(scope.key[0]), self.names.made_up_name, star.span)
         is_each_named = self.names.meaning.names_results  # by its own source, also a column that a join compares
         for column in scope.shown:
-            if is_each_named and column.name in _BOUNDS:
+            if is_each_named and column.is_bound:
                 found |= {item.name: item for item in self._bound(column, star.span)}
             else:
                 found.setdefault(
@@ -120,7 +119,7 @@ class Projection:
         """The bound of a window as `*` gives it, if it does."""
         if not self.names.meaning.shows_bounds:
             return []
-        name = "WINDOWSTART" if column.column == WINDOW_START else "WINDOWEND"
+        name = "WINDOWSTART" if column.name == WINDOW_START else "WINDOWEND"
         return [ChosenItem(self.names.resolved_part(Reference(name), span), name, span)]
 
     def _all_of(self, star: Star, source: str) -> list[ChosenItem]:
@@ -131,9 +130,11 @@ class Projection:
             return self._fields_of(Reference(f"{part(source)}.*"), Reference(part(source)), star.span)
         if scope.columns is None:
             return [ChosenItem(Reference(ALL), ALL, star.span)]
-        hidden = _BOUNDS if self.names.meaning.names_results else ()
+        is_hidden = self.names.meaning.names_results
         return [
-            self._of_column(column, star.span) for column in scope.shown if column.source == own and column.column not in hidden
+            self._of_column(column, star.span)
+            for column in scope.shown
+            if column.source == own and not (is_hidden and column.is_bound)
         ]
 
     @staticmethod
@@ -190,7 +191,7 @@ class Projection:
     def unnamed_key(self, items: Sequence[ChosenItem]) -> tuple[str, ...]:
         """The columns of the key that no item is, without the bounds of windows."""
         chosen = {item.expression for item in items}
-        key = [name for name in self.names.scope.key or () if name not in _BOUNDS]
+        key = [name for name in self.names.scope.key or () if name not in self.names.scope.bounds]
         return tuple(name for name in key if _reference(name) not in chosen)
 
     def with_key_of_other_side(self, items: Sequence[ChosenItem]) -> tuple[ChosenItem, ...]:
@@ -216,7 +217,7 @@ class Projection:
             if item.written is not None and isinstance(item.written, Reference):
                 written.setdefault(item.expression, set()).add(item.name)
         is_joined = len(self.names.scope.sources) > 1
-        names = [name for name in self.names.scope.key or () if name not in _BOUNDS]
+        names = [name for name in self.names.scope.key or () if name not in self.names.scope.bounds]
         return () if is_joined else tuple(name for name in names if len(written.get(_reference(name), ())) > 1)
 
     def _at(self, items: Sequence[ChosenItem], span: TextSpan) -> TextLocation:
@@ -272,7 +273,7 @@ class Projection:
         taken = [item.name for item in items]
         for name in scope.key or ():
             given = [item.name for item in items if item.expression == _reference(name)]
-            if name in given or (name in _BOUNDS and not scope.made_up_key):
+            if name in given or (name in scope.bounds and not scope.made_up_key):
                 continue
             if given:
                 found[name] = given[0]

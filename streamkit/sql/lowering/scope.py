@@ -14,6 +14,7 @@ from streamkit.errors import Location
 from streamkit.expressions.aggregates import of_table, state_columns
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.ksql.signature import without_times
+from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.building import Building
 from streamkit.plan.demands import demands_of_nodes
 from streamkit.plan.expression import Expression
@@ -24,6 +25,7 @@ from streamkit.plan.operator import Key
 from streamkit.plan.tree import walk
 from streamkit.schema import Schema, SchemaColumn
 
+BOUNDS = (WINDOW_START, WINDOW_END)
 ROW_TIMES = "ROWTIME"  # the column of a table with the times of its rows, in milliseconds
 AnyRows: TypeAlias = Stream | Table | GlobalTable
 
@@ -48,7 +50,8 @@ class ScopeColumn:
     A column as a query speaks of it, by a source and a name there; `column` is its name in the rows.
 
     One that is not shown was made for a join: `*` does not give it, and only a name with its source finds it, if it has one.
-    `copied` is the column of a join of which it is one side's, null where that side has no row.
+    `copied` is the column of a join of which it is one side's, null where that side has no row. `is_bound`: it is the start or the end of the
+    window in the key, which another column may be called as.
     """
 
     source: str
@@ -57,6 +60,7 @@ class ScopeColumn:
     type: str | None = None
     is_shown: bool = True
     copied: str = ""
+    is_bound: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,13 @@ class Scope:
         return None if not types else Schema(tuple(SchemaColumn(name, without_times(type)) for name, type in types.items()))
 
     @property
+    def bounds(self) -> tuple[str, ...]:
+        """The bounds of the windows in the key, by their names in the rows."""
+        if self.columns is None:
+            return bounds_in(self.key or (), ())
+        return tuple(one.column for one in self.columns if one.is_bound)
+
+    @property
     def analyzer(self) -> ExpressionAnalyzer:
         """What types expressions over the rows."""
         analyzer = ExpressionAnalyzer(self.rows.topology.time_zone)
@@ -159,10 +170,17 @@ class Scope:
 
 def of_source(source: QuerySource, name: str) -> Scope:
     """The scope of a single source, under the name that the query has for it."""
-    columns = (
-        None if source.columns is None else tuple(ScopeColumn(name, column, column, type) for column, type in source.columns)
-    )
+    if source.columns is None:
+        return Scope(source.rows, (name,), None, source.key)
+    bounds = bounds_in(source.key or (), source.columns)
+    columns = tuple(ScopeColumn(name, column, column, type, is_bound=column in bounds) for column, type in source.columns)
     return Scope(source.rows, (name,), columns, source.key)
+
+
+def bounds_in(key: Iterable[str], columns: Iterable[tuple[str, str | None]]) -> tuple[str, ...]:
+    """The bounds of windows in a key: two columns that are called so and are times; columns of another type, or beside a key, are none."""
+    others = {name for name, type in columns if type not in ("timestamp", None)}
+    return BOUNDS if set(BOUNDS) <= set(key) - others else ()
 
 
 def key_first(columns: Iterable[ScopeColumn], key: Sequence[str]) -> tuple[ScopeColumn, ...]:

@@ -17,7 +17,7 @@ from streamkit.sql.lowering.expression_parts import calls, conjuncts, is_aggrega
 from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.names import QueryNames
-from streamkit.sql.lowering.scope import ROW_TIMES, Scope, ScopeColumn, fresh_name, key_first
+from streamkit.sql.lowering.scope import ROW_TIMES, Scope, ScopeColumn, bounds_in, fresh_name, key_first
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.input import PullInput
 from streamkit.sql.pull.plan import PlannedJoin, PlannedSide, PullPlan, TypedColumns
@@ -248,7 +248,10 @@ class _SidesReading:
         relation = self.relations.relation(item.name.text)
         if relation is None:
             raise TopologyError(_no_relation(item.name.text, self.relations.names()), self.text.at(item.name.span))
-        columns = [ScopeColumn(alias, one.name, one.name, one.type) for one in relation.source.schema]
+        bounds = bounds_in(relation.source.key, [(one.name, one.type) for one in relation.source.schema])
+        columns = [
+            ScopeColumn(alias, one.name, one.name, one.type, is_bound=one.name in bounds) for one in relation.source.schema
+        ]
         if self.meaning.names_results:
             columns = list(key_first(columns, relation.source.key))
         if self.meaning.names_results and relation.timed is not None and self._names_times(alias):

@@ -14,16 +14,15 @@ from streamkit.errors import SqlFault, StreamKitError, TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.log.topic.evolution import is_wider
-from streamkit.names import WINDOW_START, spellings
+from streamkit.names import spellings
 from streamkit.plan.expression import Alias, Cast, Expression
 from streamkit.plan.location import written_at
 from streamkit.schema import Schema, SchemaColumn
-from streamkit.sql.lowering.grouping import BOUNDS
 from streamkit.sql.lowering.ksql_meaning import RESERVED_NAMES
 from streamkit.sql.lowering.lowering import LoweredQuery, final_table, lowered
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.named_types import with_named_types
-from streamkit.sql.lowering.scope import QuerySource
+from streamkit.sql.lowering.scope import QuerySource, bounds_in
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import DeclaredSource, column_reference, column_type, format_schema
 from streamkit.sql.script.properties import OF_RESULTS, OF_SOURCES, TopicProperties
@@ -436,10 +435,11 @@ class ScriptLowering:
         """The rows of a result as its topic has them, which are not those that went there: as other files and sessions read them."""
         assert self._topology is not None
         role = "primary key" if statement.kind == TABLE else "key"
+        bounds = bounds_in(source.key or (), source.columns or ())
         columns = tuple(
             ColumnDefinition(Name(name), str(type), role if name in (source.key or ()) else "")
             for name, type in source.columns or ()
-            if name not in BOUNDS
+            if name not in bounds
         )
         said = {
             one.name.upper(): one
@@ -459,7 +459,7 @@ class ScriptLowering:
         first = next(_sources_of(statement.query), None)
         source = None if first is None else self._find(first[0])
         inherited = {} if source is None else source.format.words
-        window = self._window(found, source) if WINDOW_START in key else None
+        window = self._window(found, source) if bounds_in(key, found.source.columns or ()) else None
         wraps = self.settings.formats.wraps_one_column
         return KsqlFormat(properties, self.settings.registry, key, found.source.columns or (), window, inherited, wraps).found()
 

@@ -12,18 +12,17 @@ from streamkit.expressions.ksql.signature import ksql_type, without_times
 from streamkit.expressions.times.datetime_patterns import PatternError, java_parsing_pattern
 from streamkit.formats.codec import schema_made_of
 from streamkit.formats.protobuf_schema import protobuf_of_types, with_wrappers
-from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.window_kinds.hopping import TimeWindow
 from streamkit.plan.window_kinds.session import SessionWindow
 from streamkit.plan.windows import WindowKind
 from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.lowering.scope import BOUNDS, bounds_in
 from streamkit.sql.script.properties import KSQL_FORMATS, NATIVE, NONE, WITH_REGISTRY, TopicProperties
 
 KAFKA, JSON, DELIMITED = "KAFKA", "JSON", "DELIMITED"
 KAFKA_TYPES = ("int", "bigint", "double", "string", "binary")
 WITH_SCHEMA = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR")
 INHERITED = ("VALUE_FORMAT", "KEY_FORMAT", "VALUE_DELIMITER", "KEY_DELIMITER")
-_BOUNDS = (WINDOW_START, WINDOW_END)
 Columns = Sequence[tuple[str, "str | None"]]
 
 
@@ -164,8 +163,8 @@ class KsqlFormat:
 
     @property
     def _keys(self) -> list[tuple[str, str]]:
-        types = dict(self.columns)
-        return [(name, without_times(types.get(name) or "string")) for name in self.key if name not in _BOUNDS]
+        types, bounds = dict(self.columns), bounds_in(self.key, self.columns)
+        return [(name, without_times(types.get(name) or "string")) for name in self.key if name not in bounds]
 
     @property
     def _values(self) -> list[tuple[str, str]]:
@@ -227,7 +226,7 @@ class KsqlFormat:
 
     @property
     def _bounds(self) -> list[tuple[str, str]]:
-        return [] if self.window is None else [(name, "timestamp") for name in _BOUNDS]
+        return [] if self.window is None else [(name, "timestamp") for name in BOUNDS]
 
     def _check(self, name: str, format: str, columns: Sequence[tuple[str, str]]) -> None:
         if format == NONE and name == "VALUE_FORMAT":
