@@ -74,10 +74,14 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "expressions": "tests/unit/expressions tests/unit/sql/ksql tests/unit/sql/dialect tests/unit/sql/session/test_inserted_values.py",
     "operators": "tests/unit/engine tests/unit/plan/window_kinds tests/unit/testing",
     "conformance": "tests/harness/conformance",
-    "language": "tests/unit/sql/reader tests/unit/sql/printer tests/unit/sql/pull tests/unit/plan/graph",
+    "language": (
+        "tests/unit/sql/reader tests/unit/sql/printer tests/unit/sql/pull tests/unit/plan/graph "
+        "tests/unit/sql/session/test_groups_once_and_kept.py tests/unit/sql/session/test_order_of_records.py"
+    ),
     "queries": "tests/harness/crash/test_query_runner.py",
     "server": (
-        "tests/unit/serve/test_kafka_rest.py tests/unit/serve/test_key_texts.py tests/unit/serve/test_records.py tests/unit/serve/test_stores.py"
+        "tests/unit/serve/test_kafka_rest.py tests/unit/serve/test_key_texts.py tests/unit/serve/test_records.py "
+        "tests/unit/serve/test_stores.py tests/unit/serve/test_tail.py"
     ),
     "topologies": (
         "tests/unit/dsl/test_long_chains.py tests/unit/topologies/test_examples.py "
