@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from streamkit.errors import Location, TopologyError
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import Format
-from streamkit.plan.encoding import with_key_schema
+from streamkit.plan.encoding import check_kafka_key, with_key_schema
 from streamkit.schema import Schema, SchemaColumn
 
 if TYPE_CHECKING:
@@ -126,4 +126,6 @@ def declared_decoding(value: Format, keys: Format, columns: Schema | None, key: 
             f'the key has the columns {list(key)}, and a key of format {keys.name} is one value; expected key_format=, such as "json"',
             at,
         )
+    if columns is not None and key is not None and all(name in columns for name in key):
+        check_kafka_key(keys, columns.select(key), "the keys cannot be read as kafka", at)
     return Decoding(value, keys, columns, key)

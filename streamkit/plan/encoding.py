@@ -10,6 +10,7 @@ from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import Codec, defaults_in, schema_made_of
 from streamkit.formats.csv import check_csv_schema
 from streamkit.formats.format import OF_KSQLDB, USE_LATEST, WINDOW, Format
+from streamkit.formats.kafka import check_kafka_schema
 from streamkit.formats.windowed_keys import without_bounds
 from streamkit.formats.written_types import why_unwritable
 from streamkit.schema import Schema
@@ -68,6 +69,7 @@ def encoded(encoding: Encoding, rows: Schema, key: tuple[str, ...], topic: str, 
             at,
         )
     _check_one(f"keys of {topic!r}", keys, columns, at)
+    check_kafka_key(keys, columns, f"the keys of {topic!r} cannot be written as kafka", at)
     try:
         value = value_columns(encoding.value, rows, key)
         _check_one(f"values of {topic!r}", encoding.value, value, at)
@@ -133,6 +135,16 @@ def value_columns(format: Format, rows: Schema, key: tuple[str, ...]) -> Schema:
         if reason is not None:
             raise SchemaError(f"{reason}; expected a column of that type, by cast() in front, or another schema")
     return found
+
+
+def check_kafka_key(keys: Format, columns: Schema, what: str, at: Location | None) -> None:
+    """TopologyError for a key in ksqlDB's format KAFKA that is not one value of a type which the format has."""
+    if keys.name != "kafka" or not columns.names:
+        return
+    try:
+        check_kafka_schema(without_bounds(columns) if keys.setting(WINDOW) else columns)
+    except SchemaError as error:
+        raise TopologyError(f'{what}: {error}; expected key_format="json", or another format that holds such a key', at) from None
 
 
 def _check_named(complaint: str, names: Iterable[str], rows: Schema, named: Schema) -> None:

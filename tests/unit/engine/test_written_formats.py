@@ -348,3 +348,18 @@ def test_a_failing_value_without_on_error_ends_the_run():
     app.stream("in", schema="k string, n int", key="k").to("out", value_format="avro", value_schema=narrow)
     with TopologyTestDriver(app) as driver, pytest.raises(EvaluationError, match=r"offset 1.*the value cannot be written"):
         driver.pipe("in", [{"k": "a", "n": 1}, {"k": "b", "n": None}])
+
+
+@pytest.mark.parametrize("type", ["struct<a:int>", "array<int>", "boolean"])
+def test_a_key_of_the_format_kafka_is_one_plain_value(type):
+    """A key that the format does not have is refused before anything runs, where it is written and where it is read."""
+    log = sk.open_log(":memory:")
+    log.create_topic("keyed", f"k {type}, v int", key="k", partitions=1)
+    app = sk.Topology("writes")
+    app.stream("keyed").to("out", value_format="json", key_format="kafka")
+    with pytest.raises(
+        TopologyError, match=r"the keys of 'out' cannot be written as kafka: .*; found k .*expected key_format=\"json\""
+    ):
+        sk.compile(app, log=log)
+    with pytest.raises(TopologyError, match='the keys cannot be read as kafka: .*; found k .*expected key_format="json"'):
+        sk.Topology("reads").stream("bytes", value_format="json", key_format="kafka", schema=f"k {type}, v int", key="k")
