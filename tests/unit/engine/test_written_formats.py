@@ -361,5 +361,5 @@ def test_a_key_of_the_format_kafka_is_one_plain_value(type):
         TopologyError, match=r"the keys of 'out' cannot be written as kafka: .*; found k .*expected key_format=\"json\""
     ):
         sk.compile(app, log=log)
-    with pytest.raises(TopologyError, match='the keys cannot be read as kafka: .*; found k .*expected key_format="json"'):
+    with pytest.raises(TopologyError, match=r'the keys cannot be read as kafka: .*; found k .*expected key_format="json"'):
         sk.Topology("reads").stream("bytes", value_format="json", key_format="kafka", schema=f"k {type}, v int", key="k")
