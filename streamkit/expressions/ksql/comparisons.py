@@ -25,11 +25,12 @@ from streamkit.expressions.core.operation import (
 from streamkit.expressions.core.ordering import groups
 from streamkit.expressions.core.rows import broadcast
 from streamkit.expressions.ksql.operators import apart, as_type, operator
-from streamkit.expressions.ksql.signature import wider
+from streamkit.expressions.ksql.signature import DIGITS_MAX, needs_more_digits, wider
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import OF_KSQL
 
 _TIMES = ("date", "timestamp", "time")
+EVERY_DECIMAL = pa.decimal256(2 * DIGITS_MAX, DIGITS_MAX)  # holds the values of all decimals and integers
 
 COMPARISONS: dict[str, Callable[[Datum, Datum], Datum]] = {
     "eq": pc.equal, "ne": pc.not_equal, "lt": pc.less, "le": pc.less_equal, "gt": pc.greater, "ge": pc.greater_equal,
@@ -37,8 +38,10 @@ COMPARISONS: dict[str, Callable[[Datum, Datum], Datum]] = {
 
 
 def _compared(call: Invocation) -> tuple[TypedExpression, TypedExpression]:
-    """Two values that can be compared, as one type: a text beside a time is a time."""
+    """Two values that can be compared, as one type: a text beside a time is a time. Decimals that no type holds both stay as they are."""
     left, right = counted(call, 2)
+    if needs_more_digits((left.type, right.type)):
+        return left, right
     common = compared_type(left, right)
     if common is None:
         raise apart(call, left, right)
@@ -63,8 +66,11 @@ def _comparison(name: str) -> None:
             raise apart(call, left, right, "they have no order")
         return TypedExpression(OF_KSQL + name, "boolean", (left, right))
 
-    def compute(_: TypedExpression, left: Datum, right: Datum) -> Datum:
+    def compute(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
         """False where one side is null."""
+        one, other = expression.arguments
+        if one.type != other.type:
+            left, right = left.cast(EVERY_DECIMAL), right.cast(EVERY_DECIMAL)
         found = same_values(left, right, name == "ne") if pa.types.is_nested(left.type) else COMPARISONS[name](left, right)
         return pc.fill_null(found, False)
 
@@ -108,4 +114,7 @@ def _same_rule(call: Invocation) -> TypedExpression:
     left, right = _compared(call)
     if has_map(left.type):
         raise apart(call, left, right, "maps are compared by =")
+    if left.type != right.type:
+        are_null = call.of("and", call.of("isnull", left), call.of("isnull", right))
+        return call.of("or", are_null, call.of("ksql_eq", left, right))
     return call.of("eq_null_safe", left, right)

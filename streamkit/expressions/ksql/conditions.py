@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pyarrow.compute as pc
 
 from streamkit.data_type import has_map
@@ -17,7 +19,7 @@ from streamkit.expressions.core.operation import (
     operation,
 )
 from streamkit.expressions.ksql.operators import flags, listed_as_one_type, operator, sign_of
-from streamkit.expressions.ksql.signature import ksql_type, widened
+from streamkit.expressions.ksql.signature import ksql_type, needs_more_digits, widened
 from streamkit.plan.expression import TypedExpression
 
 NO_ESCAPE = "\0"
@@ -49,6 +51,9 @@ def _between_rule(call: Invocation) -> TypedExpression:
 @operator("in")
 def _in_rule(call: Invocation) -> TypedExpression:
     """Null is in no list, and no member that is null is found."""
+    if needs_more_digits(value.type for value in call.values):
+        value, *members = call.values
+        return reduce(lambda one, other: call.of("or", one, other), [call.of("ksql_eq", value, one) for one in members])
     values = listed_as_one_type(call, call.values)
     if has_map(values[0].type):
         raise RuleError("IN does not go with maps")

@@ -14,7 +14,7 @@ Numbers widen as ksqlDB has it: INT to BIGINT to DECIMAL to DOUBLE. Nothing else
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -37,6 +37,7 @@ from streamkit.plan.expression_text import OF_KSQL
 NUMBERS = ("int", "bigint", "decimal", "double")  # from narrow to wide
 WORDS = {"int": "INTEGER", "binary": "BYTES"}  # types that ksqlDB calls otherwise
 DIGITS = {"int": 10, "bigint": 19}  # of decimals that hold these integers
+DIGITS_MAX = 38  # of a decimal
 CAST = "ksql_cast"
 _TIME = re.compile(r"\btime\b(?=[,>]|$)")
 Bindings = dict[str, str]
@@ -162,11 +163,20 @@ def _wider_nested(left: str, right: str) -> str | None:
     return None if None in types.values() else struct_of((name, type or "") for name, type in types.items())
 
 
+def needs_more_digits(types: Iterable[str]) -> bool:
+    """Whether numbers have no common type that holds all values of each, since some are decimals and 38 digits are too few."""
+    known = [type for type in types if type != "void"]
+    if not all(map(is_number, known)) or "double" in known or not any(map(decimal_of, known)):
+        return False
+    sizes = [as_decimal(type) for type in known]
+    return max(precision - scale for precision, scale in sizes) + max(scale for _, scale in sizes) > DIGITS_MAX
+
+
 def wider_decimal(left: tuple[int, int], right: tuple[int, int]) -> str:
     """The decimal type that holds the values of both, as far as 38 digits reach."""
     scale = max(left[1], right[1])
     precision = max(left[0] - left[1], right[0] - right[1]) + scale
-    return f"decimal({min(precision, 38)},{max(scale - max(precision - 38, 0), 0)})"
+    return f"decimal({min(precision, DIGITS_MAX)},{max(scale - max(precision - DIGITS_MAX, 0), 0)})"
 
 
 def matched(call: Invocation, signatures: Sequence[Signature]) -> tuple[int, str, Invocation]:

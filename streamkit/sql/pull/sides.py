@@ -347,6 +347,8 @@ def _pair(condition: TypedExpression, right: Iterable[str]) -> tuple[TypedExpres
         return None
     names = set(right)
     one, other = condition.arguments
+    if one.type != other.type:  # decimals that are compared with more digits than a key has
+        return None
     reads = [columns_of(one), columns_of(other)]
     if not all(reads):
         return None
