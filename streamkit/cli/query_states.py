@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from streamkit.cli.terminal.rendering import show_json, show_line, show_note
+from streamkit.sql.execution.showing import in_short
 from streamkit.sql.running.query_state import QueryState
 
 
@@ -28,7 +29,7 @@ class QueryStateOutput:
             facts = {"query": state.query, "application": state.application, "version": state.version, "state": state.state}
             self._print(partial(show_json, {"time": moment, **facts, "text": state.text}))
         else:
-            self._print(partial(show_line, f"{moment} {' '.join(str(state).split())}"))
+            self._print(partial(show_line, f"{moment} {' '.join(in_short(str(state)).split())}"))
 
     def say_begin(self, location: str, engine: str) -> None:
         """Say that a server runs."""

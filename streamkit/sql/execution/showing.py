@@ -139,11 +139,11 @@ def queries_table(state: ScriptState) -> pa.Table:
         application = known.get(one.application)
         lag = None if application is None else _lag(state, application)
         shown = (state_of(state, one, application), one.application, one.sink, ", ".join(one.sources), lag)
-        rows.append((one.id, *shown, _in_short(one.failure), one.text))
+        rows.append((one.id, *shown, in_short(one.failure), one.text))
     return table_of(("query", "state", "application", "fills", "reads", "lag", "failure", "statement"), rows)
 
 
-def _in_short(failure: str) -> str:
+def in_short(failure: str) -> str:
     """A failure on one line, with the place in the text, but without what is written there."""
     reason, _, rest = failure.partition("\n")
     place = rest.partition("\n")[0].strip()

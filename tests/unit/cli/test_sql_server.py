@@ -43,7 +43,9 @@ def test_it_says_what_queries_do(queries, tmp_path):
     assert queries.queries()["state"].to_pylist() == ["RUNNING"]
     queries.execute("CREATE STREAM bad AS SELECT who, 10 / (n - 1) AS x FROM clicks")
     assert process.stdout.readline().endswith(" CSAS_BAD_2, version 1: RUNNING\n")
-    assert "CSAS_BAD_2, version 1: ERROR, topic clicks, partition" in process.stdout.readline()
+    line = process.stdout.readline()
+    assert "CSAS_BAD_2, version 1: ERROR, EvaluationError: topic clicks, partition" in line
+    assert line.endswith(", at CSAS_BAD_2:1:34\n")
     said, errors = process.end(signal.SIGTERM)
 
     assert said.splitlines()[-1] == f"StreamKit runs the queries of {tmp_path / 'log'} no more"
