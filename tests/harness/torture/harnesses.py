@@ -76,7 +76,8 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "conformance": "tests/harness/conformance",
     "language": (
         "tests/unit/sql/reader tests/unit/sql/printer tests/unit/sql/pull tests/unit/plan/graph "
-        "tests/unit/sql/session/test_groups_once_and_kept.py tests/unit/sql/session/test_order_of_records.py"
+        "tests/unit/sql/session/test_groups_once_and_kept.py tests/unit/sql/session/test_order_of_records.py "
+        "tests/unit/sql/session/test_names_of_columns.py"
     ),
     "queries": "tests/harness/crash/test_query_runner.py",
     "server": (
