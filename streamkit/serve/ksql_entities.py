@@ -159,9 +159,8 @@ class KsqlEntities:
 
     def _described(self, statement: Describe, result: StatementResult) -> dict[str, Any]:
         definitions = self._definitions
-        assert statement.name is not None, "a stream or table has a name"
-        stored = definitions.source(statement.name.text)
-        assert stored is not None, "what was described is there"
+        stored = result.source  # as it was then: it may have been dropped since
+        assert stored is not None, "a stream or table was described"
         key, value = formats_of(stored)
         found: dict[str, Any] = {
             "name": stored.name, "windowType": None if stored.windows is None else str(stored.windows["kind"]).upper(),

@@ -12,7 +12,7 @@ from typing import Any, Literal, final
 import pyarrow as pa
 
 from streamkit.dsl.topology import Topology
-from streamkit.errors import ConfigError, TopologyError
+from streamkit.errors import ConfigError, StreamKitError, TopologyError
 from streamkit.functions.python import UserDefinedFunction
 from streamkit.log.log import Log
 from streamkit.plan.location import IN_PYTHON, user_location
@@ -26,10 +26,10 @@ from streamkit.sql.execution.pushing import pushed_rows
 from streamkit.sql.execution.queries import topology_of_query
 from streamkit.sql.execution.registered_functions import PythonAggregate, registered_function, with_functions
 from streamkit.sql.execution.result import StatementResult
-from streamkit.sql.execution.script_execution import ScriptExecution
+from streamkit.sql.execution.script_execution import ATTEMPTS, ScriptExecution
 from streamkit.sql.execution.script_files import ScriptFiles
 from streamkit.sql.execution.script_state import Awaiting, ScriptState
-from streamkit.sql.execution.selecting import planned_query
+from streamkit.sql.execution.selecting import PlannedQuery, planned_query
 from streamkit.sql.execution.session_settings import SessionSettings
 from streamkit.sql.execution.showing import described, queries_table, shown, table_of
 from streamkit.sql.lowering.script_text import ScriptText
@@ -39,6 +39,7 @@ from streamkit.sql.push.subscription import PushQuery
 from streamkit.sql.reader.script import check_text, read_script
 from streamkit.sql.running.catching_up import wait_for_queries
 from streamkit.sql.running.runner import QueryRunner
+from streamkit.sql.tree.query import Query
 from streamkit.sql.tree.span import Name
 from streamkit.sql.tree.statements import (
     AssertSchema,
@@ -169,9 +170,9 @@ class SqlSession:
         """
         statement, state = self._one(text, SelectStatement, "a SELECT that is run once")
         moment = None if as_of is None else milliseconds(as_of)
-        planned = planned_query(state, statement.query, self._reader, self._matching, moment)
+        rows = self._pulled(state, statement.query, moment)
         with self._lock:
-            return planned.table()
+            return rows()
 
     def subscribe(self, text: str) -> PushQuery:
         """
@@ -301,13 +302,14 @@ class SqlSession:
                 pushing = partial(self._subscription, state, statement)
                 return Awaiting(lambda: StatementResult(text, subscription=pushing()))
             case SelectStatement(query):
-                planned = planned_query(state, query, self._reader, self._matching)
-                return Awaiting(lambda: StatementResult(text, table=planned.table()))
+                rows = self._pulled(state, query)
+                return Awaiting(lambda: StatementResult(text, table=rows()))
             case Show():
                 return Awaiting(lambda: StatementResult(text, table=shown(self._fresh(state), statement)))
-            case Describe():
+            case Describe(subject, name):
                 table = described(state, statement)
-                return Awaiting(lambda: StatementResult(text, table=table))
+                source = state.definitions.source(name.text) if subject == "source" and name is not None else None
+                return Awaiting(lambda: StatementResult(text, table=table, source=source))
             case Explain():
                 lines = explanation(state, statement, self._reader, self._matching)
                 return Awaiting(lambda: StatementResult(text, table=table_of(("plan",), [(line,) for line in lines()])))
@@ -319,6 +321,21 @@ class SqlSession:
             case AssertSource():
                 return Awaiting(lambda: StatementResult(text, asserted_source(self._fresh(state), statement)))
         raise state.error(NOT_HERE[type(statement)], statement.span)
+
+    def _pulled(self, state: ScriptState, query: Query, as_of_ms: int | None = None) -> Callable[[], pa.Table]:
+        """What gives the rows of a query that is run once; TopologyError now, at the place of what is wrong with it."""
+        planned = planned_query(state, query, self._reader, self._matching, as_of_ms)
+
+        def rows(planned: PlannedQuery = planned, state: ScriptState = state, left: int = ATTEMPTS) -> pa.Table:
+            try:
+                return planned.table()
+            except StreamKitError:
+                if not left or self.log.catalog.sql.last_number() == state.definitions.base.change:
+                    raise
+            now = self._fresh(state)  # a statement has changed or dropped what was to be read
+            return rows(planned_query(now, query, self._reader, self._matching, as_of_ms), now, left - 1)
+
+        return rows
 
     def _fresh(self, state: ScriptState) -> ScriptState:
         """The state as the catalog has it now, once what was before is written."""

@@ -306,8 +306,11 @@ def _keep_keys(transaction: Transaction, state: ApplicationState, key_groups: in
 
 
 def check_keys(transaction: Transaction, state: ApplicationState, key_groups: int) -> None:
-    """ConfigError if an application keeps its state in another number of key groups, or by another hash."""
-    ((found_groups, found_hash),) = transaction.execute("SELECT key_groups, key_hash FROM application WHERE id = ?", (state.id,))
+    """ConfigError if an application keeps its state in another number of key groups, or by another hash, or was removed since it was looked at."""
+    found = transaction.execute("SELECT key_groups, key_hash FROM application WHERE id = ?", (state.id,))
+    if not found:
+        raise ConfigError(f"application {state.name} was removed while it was compared; do it again")
+    ((found_groups, found_hash),) = found
     if found_groups != UNSET and (found_groups, found_hash) != (key_groups, KEY_HASH):
         raise ConfigError(
             f"application {state.name} keeps its state in {found_groups} key groups by {found_hash}; this start asks for {key_groups} by {KEY_HASH}: "

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from streamkit.log.catalog.sql_sources import StoredSource
+
 if TYPE_CHECKING:
     from streamkit.sql.push.subscription import PushQuery
 
@@ -16,7 +18,8 @@ class StatementResult:
     """
     The result of a statement: a `message` that says what it has changed, a `table` of rows, or a `subscription` to the rows of a query that goes on.
 
-    `text` is the statement. `query_id` is that of the persistent query that it made or changed.
+    `text` is the statement. `query_id` is that of the persistent query that it made or changed. `source` is the stream or table that DESCRIBE is
+    about, as the catalog had it.
     """
 
     text: str
@@ -24,6 +27,7 @@ class StatementResult:
     table: pa.Table | None = None
     subscription: PushQuery | None = None
     query_id: str | None = None
+    source: StoredSource | None = None
 
     def __repr__(self) -> str:
         if self.table is not None:

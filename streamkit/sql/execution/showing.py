@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.description.applications import is_running, steps_of
+from streamkit.errors import TopicNotFoundError
 from streamkit.expressions.ksql.signature import ksql_type
 from streamkit.expressions.sql.dialect import KSQL
 from streamkit.log.catalog.applications import ApplicationState
@@ -189,8 +190,11 @@ def _name(name: str, source: StoredSource) -> str:
 def _topics(state: ScriptState, *, is_internal: bool, is_extended: bool) -> pa.Table:
     rows = []
     for name in state.definitions.topics(is_internal):
-        topic = state.definitions.topic(name)
-        told = state.log.describe(name) if topic.id else {"rows": 0, "bytes": 0}
+        try:
+            topic = state.definitions.topic(name)
+            told = state.log.describe(name) if topic.id else {"rows": 0, "bytes": 0}
+        except TopicNotFoundError:  # deleted since it was listed
+            continue
         kind = "table" if topic.is_compacted and topic.key else "stream"
         row: tuple[Any, ...] = (name, topic.format.name if topic.format else "columns", topic.partitions, told["rows"], kind)
         if is_extended:
