@@ -80,6 +80,12 @@ def _write_one(text: str, rows: pa.RecordBatch, number: int) -> bytes:
     is_record = kind_of(resolved(parsed, named)) in ("record", "error")
     try:
         (row,) = rows.slice(number, 1).to_pylist(maps_as_pydicts="strict")
+    except OverflowError:
+        raise SchemaError(
+            f"row {number}: a date or a time is outside of the years 1 to 9999, and the schema {_name(text)} leaves the type of a value of the "
+            "row open; expected a schema without unions of several types, or a time within these years", (number,),
+        ) from None  # fmt: skip
+    try:
         return encode(row if is_record else row[rows.schema.names[0]])
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
         raise SchemaError(

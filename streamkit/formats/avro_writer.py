@@ -7,7 +7,6 @@ Of all else, such as numbers out of range and unions of several types, it says t
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
@@ -23,9 +22,6 @@ from streamkit.repeated_keys import repeated_keys
 
 WrittenValues: TypeAlias = "tuple[pa.Array, Mask]"  # the bytes of each value, and which of them mean nothing
 WriteNode: TypeAlias = Callable[[pa.Array], WrittenValues]  # writes values; those of most nodes are never null
-_EPOCH = dt.date(1970, 1, 1).toordinal()
-_FIRST_DAY, _LAST_DAY = dt.date.min.toordinal() - _EPOCH, dt.date.max.toordinal() - _EPOCH
-_DAY = 86_400_000_000  # microseconds
 _EXACT = 1 << 53  # whole numbers up to here are doubles
 _RANGES = {"int": (-(1 << 31), (1 << 31) - 1), "long": (-(1 << 63), (1 << 63) - 1)}
 _NO_DEFAULT = object()
@@ -168,14 +164,12 @@ def _whole_numbers(least: int, most: int, values: pa.Array) -> WrittenValues:
 
 
 def _dates(values: pa.Array) -> WrittenValues:
-    days = values.view(pa.int32()).to_numpy().astype(np.int64)
-    return varints(days), (days < _FIRST_DAY) | (days > _LAST_DAY)
+    return varints(values.view(pa.int32()).to_numpy().astype(np.int64)), _sure(values)
 
 
 def _times(unit: int, values: pa.Array) -> WrittenValues:
     micros = values.view(pa.int64()).to_numpy()
-    unsure = (micros < _FIRST_DAY * _DAY) | (micros >= (_LAST_DAY + 1) * _DAY)
-    return varints(micros // unit if unit > 1 else micros), unsure
+    return varints(micros // unit if unit > 1 else micros), _sure(values)
 
 
 def _floats(kind: str, values: pa.Array) -> WrittenValues:

@@ -39,6 +39,23 @@ def has_times(type: pa.DataType) -> bool:
     return is_time or any(has_times(type.field(place).type) for place in range(type.num_fields))
 
 
+def counted(values: pa.Array) -> pa.Array:
+    """Values with whole numbers in place of the dates and times inside: days, and what a time counts. Python has no years but 1 to 9999."""
+    return recast(values, _counted_type(values.type)) if has_times(values.type) else values
+
+
+def _counted_type(type: pa.DataType) -> pa.DataType:
+    if pa.types.is_date32(type):
+        return pa.int32()
+    if pa.types.is_timestamp(type) or pa.types.is_date(type):
+        return pa.int64()
+    if pa.types.is_map(type):
+        return pa.map_(_counted_type(type.key_type), _counted_type(type.item_type))
+    if pa.types.is_struct(type):
+        return pa.struct([field.with_type(_counted_type(field.type)) for field in type])
+    return pa.list_(_counted_type(type.value_type)) if pa.types.is_list(type) else type
+
+
 def with_counted_times(value: Any, type: pa.DataType) -> Any:
     """
     A Python value as Arrow takes it for a type: in it whole numbers for times, which are milliseconds, as the microseconds that Arrow counts.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import decimal
 import math
 from collections.abc import Callable, Sequence
@@ -12,11 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, is_nested, to_arrow
+from streamkit.formats.counted_times import counted
 from streamkit.formats.decoded import Decoded, nullable
 from streamkit.schema import Schema
 
-EPOCH_DAY = dt.date(1970, 1, 1)
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 INT_BITS, BIGINT_BITS = 32, 64
 EXACT = decimal.Context(prec=80)
 MOMENTS = ("timestamp", "timestamp_ntz")  # the types of values that are milliseconds here, and microseconds in Arrow
@@ -79,18 +77,16 @@ def plain_values(column: pa.Array, type: str) -> list[Any]:
     if type == "date":
         return list(column.cast(pa.int32()).to_pylist())
     write = _writer_of(type)
-    values = list(column.to_pylist())
+    values = list(counted(column).to_pylist())
     return values if write is None else [None if value is None else write(value) for value in values]
 
 
 def _writer_of(type: str) -> Callable[[Any], Any] | None:
-    """What makes of a value of Arrow that is not null the one that these formats write; None if that is the value itself."""
+    """What makes of a value with counted times that is not null the one that these formats write; None if that is the value itself."""
     if type == "binary":
         return lambda value: base64.b64encode(value).decode()
-    if type == "date":
-        return lambda value: (value - EPOCH_DAY).days
     if type in MOMENTS:
-        return _milliseconds
+        return lambda value: value // 1000
     if (element := element_of(type)) is not None:
         return _list_writer(_writer_of(element))
     if entry := entry_of(type):
@@ -99,11 +95,6 @@ def _writer_of(type: str) -> Callable[[Any], Any] | None:
         writers = [(name, write) for name, one in fields if (write := _writer_of(one)) is not None]
         return _struct_writer(writers) if writers else None
     return None
-
-
-def _milliseconds(value: dt.datetime) -> int:
-    zoned = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
-    return (zoned - EPOCH) // dt.timedelta(milliseconds=1)
 
 
 def _list_writer(write: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:

@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from streamkit.errors import SchemaError
 from streamkit.formats.conform import conformed
+from streamkit.formats.counted_times import counted
 from streamkit.formats.decoded import Decoded, fitting, put_back
 from streamkit.formats.float_range import check_range
 from streamkit.formats.format import MESSAGE, NULLS, Format
-from streamkit.formats.protobuf_messages import parts_of, type_of, value_of
+from streamkit.formats.protobuf_messages import DAY_MICROS, FIRST_DAY, LAST_DAY, parts_of, type_of, value_of
 from streamkit.formats.protobuf_schema import (
     IMPORTS,
     TIMESTAMP,
@@ -148,9 +149,14 @@ def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:
     """The rows as messages; SchemaError names the first that does not fit."""
     encode = value_writer(format, text)
     written = []
+    plain = (
+        pa.RecordBatch.from_arrays([counted(column) for column in rows.columns], names=rows.schema.names)
+        if rows.num_columns
+        else rows
+    )
     for number in range(rows.num_rows):
         try:
-            (row,) = rows.slice(number, 1).to_pylist(maps_as_pydicts="strict")
+            (row,) = plain.slice(number, 1).to_pylist(maps_as_pydicts="strict")
             written.append(encode(row))
         except (ValueError, TypeError, LookupError, OverflowError) as error:
             raise SchemaError(f"row {number}: it does not fit the Protobuf message: {error}", (number,)) from error
@@ -246,6 +252,8 @@ def _one(value: Any, field: Any, has_nulls: bool, declared: Any) -> Any:
         return int(value) if field_type(field, ()) == "decimal(20,0)" and not isinstance(value, str) else value
     if message.full_name == TIMESTAMP:
         micros = pa.scalar(value, pa.timestamp("us", "UTC")).value
+        if not FIRST_DAY * DAY_MICROS <= micros < (LAST_DAY + 1) * DAY_MICROS:
+            raise ValueError(f"the field {field.name!r} is a {TIMESTAMP}, of the years 1 to 9999; found {micros} µs from 1970")
         return {"seconds": micros // 1_000_000, "nanos": micros % 1_000_000 * 1_000}
     if message.full_name in WRAPPERS:
         return {"value": _one(value, message.fields_by_name["value"], has_nulls, declared)}

@@ -19,6 +19,11 @@ _META, _FIELD_META = "confluent/meta.proto", "confluent.field_meta"
 _DAY_MS = 24 * 60 * 60 * 1000
 _DECIMAL_BYTES_MAX = 32  # more than 38 digits need; there may be zeros behind the point
 _EPOCH_DAY = dt.date(1970, 1, 1)
+FIRST_DAY, LAST_DAY = (
+    (dt.date.min - _EPOCH_DAY).days,
+    (dt.date.max - _EPOCH_DAY).days,
+)  # of what Google's messages hold, from 1970
+DAY_MICROS = 86_400_000_000
 _EXACT = decimal.Context(prec=80)
 
 FILES = {
@@ -110,6 +115,8 @@ def value_of(found: Any, message: str) -> Any:
 def parts_of(value: Any, message: str, field: Any) -> dict[str, Any]:
     """The fields of such a message; ValueError for a value that it cannot be, such as one with too many digits."""
     if message == DATE:
+        if isinstance(value, int) and not FIRST_DAY <= value <= LAST_DAY:
+            raise ValueError(f"the field {field.name!r} is a {DATE}, of the years 1 to 9999; found {value} days from 1970")
         date = value if isinstance(value, dt.date) else _EPOCH_DAY + dt.timedelta(days=value)
         return {"year": date.year, "month": date.month, "day": date.day}
     if message == TIME_OF_DAY:
