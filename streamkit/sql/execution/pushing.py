@@ -21,6 +21,7 @@ from streamkit.sql.push.passing import PassingRows, is_passing
 from streamkit.sql.push.private_run import PrivateRun
 from streamkit.sql.push.subscription import PushedRows
 from streamkit.sql.tree.query import Query
+from streamkit.sql.tree.statements import TABLE
 
 OUTPUT = "pushed"
 
@@ -31,7 +32,11 @@ def pushed_rows(state: ScriptState, query: Query) -> PushedRows:
     if plan is not None:
         return PassingRows(state.log, plan, state.settings.offset_reset, state.text.at(query.span))
     topology, named = pushed_topology(state, query)
-    return PrivateRun(state.log, topology, OUTPUT, state.settings.offset_reset, named)
+    sources = map(state.source, sources_of_query(query))
+    tables = {
+        one.topic for one in sources if one is not None and one.kind == TABLE
+    }  # some of them are read as streams of their changes
+    return PrivateRun(state.log, topology, OUTPUT, state.settings.offset_reset, named, tables)
 
 
 def pushed_lines(state: ScriptState, query: Query) -> list[str]:

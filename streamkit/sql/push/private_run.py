@@ -8,7 +8,7 @@ positions and no stores in the real log, and leaves nothing there.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -47,11 +47,19 @@ class PrivateRun:
     """
     Runs a topology on copies of the records of a log, and gives the rows of its topic `output`. For one thread.
 
-    Topics that are read as tables are read from their beginning, others from where `offset_reset` says. Of the topic's columns some are
-    given, in another order maybe: a key is kept, whether somebody asks for it or not.
+    Topics that are read as tables, and `tables`, are read from their beginning, others from where `offset_reset` says. Of the topic's columns
+    some are given, in another order maybe: a key is kept, whether somebody asks for it or not.
     """
 
-    def __init__(self, log: Log, topology: Topology, output: str, offset_reset: str, columns: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        log: Log,
+        topology: Topology,
+        output: str,
+        offset_reset: str,
+        columns: Sequence[str] = (),
+        tables: Collection[str] = (),
+    ) -> None:
         self._log = log
         self._output = output
         self._columns = columns
@@ -61,14 +69,14 @@ class PrivateRun:
             log.settings, key_groups=KEY_GROUPS, changelog_partitions=CHANGELOG_PARTITIONS, maintenance_interval_ms=0
         )
         try:
-            self._begin(topology, offset_reset)
+            self._begin(topology, offset_reset, tables)
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, topology: Topology, offset_reset: str) -> None:
+    def _begin(self, topology: Topology, offset_reset: str, tables: Collection[str]) -> None:
         sources = sources_of(topology.roots)
-        tables = {source.topic for source in sources if source.relation != STREAM}
+        tables = {source.topic for source in sources if source.relation != STREAM or source.topic in tables}
         begins = {source.topic: EARLIEST if source.topic in tables else offset_reset for source in sources}
         self._consumers = {name: self._consumer(name, begin) for name, begin in begins.items()}
         for name in begins:

@@ -128,6 +128,30 @@ def test_groups_and_joins_go_on(sql, clicks):
     assert clicks.topics(internal=True) == topics  # nothing is left
 
 
+@pytest.mark.parametrize("reset", ["", "SET 'auto.offset.reset' = 'latest'; "])
+@pytest.mark.parametrize("format", ["NATIVE", "JSON", "DELIMITED"])
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+def test_a_table_begins_with_its_rows(sql, log, dialect, format, reset):
+    """In either dialect and every format: alone, behind WHERE, with its times, and beside a stream, of which only what comes now is read."""
+    sql.execute(
+        f"SET 'streamkit.sql.dialect' = '{dialect}'; {reset}CREATE STREAM s (k STRING KEY, v INT) WITH (VALUE_FORMAT = '{format}', PARTITIONS = 1);"
+        f"CREATE TABLE t (k STRING PRIMARY KEY, v INT) WITH (VALUE_FORMAT = '{format}', PARTITIONS = 1);"
+        "INSERT INTO t VALUES ('a', 1), ('b', 2); INSERT INTO s VALUES ('a', 8)"
+    )
+    texts = {
+        "SELECT v FROM t EMIT CHANGES": [1, 2],
+        "SELECT v + 1 AS v FROM t WHERE v > 0 EMIT CHANGES": [2, 3],
+        "SELECT s.v * 10 + t.v AS v FROM s JOIN t ON s.k = t.k EMIT CHANGES": [91],
+        **({"SELECT v, ROWTIME AS at FROM t EMIT CHANGES": [1, 2]} if dialect == "ksql" else {}),
+    }
+    for text, expected in texts.items():
+        with sql.subscribe(text) as rows:
+            sql.execute("INSERT INTO s VALUES ('a', 9)")
+            found = taken(rows, len(expected))
+        name = next(one for one in found[0] if one.lower() == "v")
+        assert sorted(row[name] for row in found) == expected
+
+
 def test_a_table_says_which_keys_are_gone(sql, log):
     """Rows of a table come with those that are there; a deletion is a row that says so."""
     sql.execute("CREATE TABLE users (who STRING PRIMARY KEY, city STRING); INSERT INTO users VALUES ('ann', 'Oslo')")
