@@ -49,14 +49,15 @@ def outcomes(monkeypatch, statement, meanwhile):
             sk.run(sql.topology("CTAS_T_1"), log=log, engine="local", tasks=1, trigger="available_now").wait()
             interruption = Interruption(log, patch)
             interruption.begin(at, meanwhile)
+            found: list[object] = []
             try:
                 results = sql.execute(statement)
-                found = KsqlEntities(log, sql).of(read_script(statement), results), results
+                found.append((KsqlEntities(log, sql).of(read_script(statement), results), results))
             except StreamKitError as error:
-                found = error
+                found.append(error)
             if interruption.reads < at:  # it came behind the last look
                 return
-            yield found
+            yield found[0]
 
 
 @pytest.mark.parametrize("statement", ["DESCRIBE s", "DESCRIBE t EXTENDED"])
