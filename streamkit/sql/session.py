@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeVar, final
 
 import pyarrow as pa
 
@@ -29,7 +29,7 @@ from streamkit.sql.execution.result import StatementResult
 from streamkit.sql.execution.script_execution import ATTEMPTS, ScriptExecution
 from streamkit.sql.execution.script_files import ScriptFiles
 from streamkit.sql.execution.script_state import Awaiting, ScriptState
-from streamkit.sql.execution.selecting import PlannedQuery, planned_query
+from streamkit.sql.execution.selecting import planned_query
 from streamkit.sql.execution.session_settings import SessionSettings
 from streamkit.sql.execution.showing import described, queries_table, shown, table_of
 from streamkit.sql.lowering.script_text import ScriptText
@@ -39,7 +39,6 @@ from streamkit.sql.push.subscription import PushQuery
 from streamkit.sql.reader.script import check_text, read_script
 from streamkit.sql.running.catching_up import wait_for_queries
 from streamkit.sql.running.runner import QueryRunner
-from streamkit.sql.tree.query import Query
 from streamkit.sql.tree.span import Name
 from streamkit.sql.tree.statements import (
     AssertSchema,
@@ -53,6 +52,8 @@ from streamkit.sql.tree.statements import (
     Statement,
 )
 from streamkit.state.moment import milliseconds
+
+Found = TypeVar("Found")
 
 
 @final
@@ -170,7 +171,7 @@ class SqlSession:
         """
         statement, state = self._one(text, SelectStatement, "a SELECT that is run once")
         moment = None if as_of is None else milliseconds(as_of)
-        rows = self._pulled(state, statement.query, moment)
+        rows = self._settled(state, lambda now: planned_query(now, statement.query, self._reader, self._matching, moment).table)
         with self._lock:
             return rows()
 
@@ -221,7 +222,8 @@ class SqlSession:
             if len(statements) != 1:
                 raise ConfigError(f"found {len(statements)} statements; expected the one to explain")
             statement = Explain(with_functions(statements[0], self._functions, script), span=statements[0].span)
-        return "\n".join(explanation(self._state(script), statement, self._reader, self._matching)())
+        lines = self._settled(self._state(script), lambda now: explanation(now, statement, self._reader, self._matching))
+        return "\n".join(lines())
 
     def sources(self) -> pa.Table:
         """The streams and tables that were declared, a row each."""
@@ -302,16 +304,16 @@ class SqlSession:
                 pushing = partial(self._subscription, state, statement)
                 return Awaiting(lambda: StatementResult(text, subscription=pushing()))
             case SelectStatement(query):
-                rows = self._pulled(state, query)
+                rows = self._settled(state, lambda now: planned_query(now, query, self._reader, self._matching).table)
                 return Awaiting(lambda: StatementResult(text, table=rows()))
             case Show():
                 return Awaiting(lambda: StatementResult(text, table=shown(self._fresh(state), statement)))
             case Describe(subject, name):
                 table = described(state, statement)
-                source = state.definitions.source(name.text) if subject == "source" and name is not None else None
+                source = state.source(name.text) if subject == "source" and name is not None else None
                 return Awaiting(lambda: StatementResult(text, table=table, source=source))
             case Explain():
-                lines = explanation(state, statement, self._reader, self._matching)
+                lines = self._settled(state, lambda now: explanation(now, statement, self._reader, self._matching))
                 return Awaiting(lambda: StatementResult(text, table=table_of(("plan",), [(line,) for line in lines()])))
             case Print():
                 printed_topic(state, statement)  # a name that is wrong is a fault of the text
@@ -322,20 +324,20 @@ class SqlSession:
                 return Awaiting(lambda: StatementResult(text, asserted_source(self._fresh(state), statement)))
         raise state.error(NOT_HERE[type(statement)], statement.span)
 
-    def _pulled(self, state: ScriptState, query: Query, as_of_ms: int | None = None) -> Callable[[], pa.Table]:
-        """What gives the rows of a query that is run once; TopologyError now, at the place of what is wrong with it."""
-        planned = planned_query(state, query, self._reader, self._matching, as_of_ms)
+    def _settled(self, state: ScriptState, planning: Callable[[ScriptState], Callable[[], Found]]) -> Callable[[], Found]:
+        """What reads, as it is planned now: TopologyError at the place of what is wrong. It is planned again if what it reads has changed since."""
+        reading = planning(state)
 
-        def rows(planned: PlannedQuery = planned, state: ScriptState = state, left: int = ATTEMPTS) -> pa.Table:
+        def found(reading: Callable[[], Found] = reading, state: ScriptState = state, left: int = ATTEMPTS) -> Found:
             try:
-                return planned.table()
+                return reading()
             except StreamKitError:
                 if not left or self.log.catalog.sql.last_number() == state.definitions.base.change:
                     raise
-            now = self._fresh(state)  # a statement has changed or dropped what was to be read
-            return rows(planned_query(now, query, self._reader, self._matching, as_of_ms), now, left - 1)
+            now = self._fresh(state)
+            return found(planning(now), now, left - 1)
 
-        return rows
+        return found
 
     def _fresh(self, state: ScriptState) -> ScriptState:
         """The state as the catalog has it now, once what was before is written."""

@@ -86,6 +86,14 @@ def test_a_table_whose_query_ends_meanwhile_is_read(monkeypatch):
     assert found and all(results[0].table.to_pylist() == [{"k": "a", "n": 1}] for _, results in found)
 
 
+def test_explain_of_a_table_whose_query_ends_meanwhile(monkeypatch):
+    """It says how the rows are found: in the store while there is one, else in the topic."""
+    found = list(outcomes(monkeypatch, "EXPLAIN SELECT k, n FROM t", "TERMINATE ALL"))
+    lines = ["".join(results[0].table["plan"].to_pylist()) for _, results in found]
+    assert any("the store" in one for one in lines) and any("the topic t" in one for one in lines)
+    assert len(lines) == len(found)
+
+
 @pytest.mark.parametrize("statement", ["ALTER STREAM s ADD COLUMN w INT", CHANGED])
 def test_a_change_is_compared_with_what_is_there(monkeypatch, statement):
     """The application that it is compared with may end meanwhile: then it is checked again without."""

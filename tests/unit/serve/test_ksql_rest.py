@@ -577,3 +577,15 @@ def test_json_that_python_does_not_read(server):
         for path in ("/ksql", "/api/v1/sql/statements", "/close-query"):
             said = server.post(path, content=f'{{"ksql": {text}}}'.encode(), headers={"Content-Type": "application/json"})
             assert said.status_code == 400 and words in said.json()["message"], said.text
+
+
+def test_what_is_described_is_the_one_that_is_named(ksql):
+    """Of two streams whose names differ in case only it is the one that the statement writes."""
+    ksql(
+        "SET 'streamkit.sql.dialect' = 'ksql'; CREATE STREAM s (k STRING KEY, v INT) WITH (VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+        "CREATE STREAM `s` (k STRING KEY, w INT) WITH (VALUE_FORMAT = 'JSON', KAFKA_TOPIC = 'other', PARTITIONS = 1);"
+    )
+    large, small = ksql("SET 'streamkit.sql.dialect' = 'ksql'; DESCRIBE s; DESCRIBE `s` EXTENDED;")
+    for entity, topic, column in ((large, "S", "V"), (small, "other", "W")):
+        told = entity["sourceDescription"]
+        assert (told["topic"], [one["name"] for one in told["fields"]]) == (topic, ["K", column])
