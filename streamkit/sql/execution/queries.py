@@ -12,7 +12,7 @@ from streamkit.engine.runs.compile import compile_passing_over
 from streamkit.engine.runs.preview import Preview, preview
 from streamkit.engine.runs.start import declared_output
 from streamkit.errors import SqlError, StreamKitError, TopologyError
-from streamkit.expressions.ksql.signature import has_times, without_times
+from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
 from streamkit.log.catalog.sql_queries import PAUSED, StoredQuery
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.alteration import Alteration
@@ -31,6 +31,7 @@ from streamkit.sql.execution.registered_functions import with_functions
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.session_settings import LATEST, SessionSettings
 from streamkit.sql.execution.stored_source import SourceReading, windows_of
+from streamkit.sql.lowering.ksql_meaning import KSQL
 from streamkit.sql.lowering.scope import QuerySource
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.reader.script import read_script
@@ -68,6 +69,11 @@ def topology_of_query(definitions: Definitions, query: StoredQuery) -> Topology:
 
 def topology_of_queries(definitions: Definitions, queries: Sequence[StoredQuery]) -> Topology:
     """The topology of the queries of an application, whose settings are the same."""
+    return _lowered_again(definitions, queries)[1]
+
+
+def _lowered_again(definitions: Definitions, queries: Sequence[StoredQuery]) -> tuple[ScriptLowering, Topology]:
+    """Stored queries as one topology, over the streams and tables as they are now."""
     first = queries[0]
     settings = SessionSettings.of(first.settings.get("set", {}), first.settings.get("variables", {}))
     for query in queries:
@@ -83,7 +89,7 @@ def topology_of_queries(definitions: Definitions, queries: Sequence[StoredQuery]
         assert isinstance(statement, CreateAs | InsertQuery), "a persistent query creates or inserts"
         statements.append(with_functions(statement, definitions.functions, text))
     topic = topic_of_built(first) if len(queries) == 1 else None
-    return _lowered(definitions, statements, text, settings, first.application, topic)[1]
+    return _lowered(definitions, statements, text, settings, first.application, topic)
 
 
 def lowered_query(
@@ -609,7 +615,10 @@ def check_queries(state: ScriptState, source: str, but: str = "", before: Defini
 
 def _startable(state: ScriptState, definitions: Definitions, query: StoredQuery) -> Topology:
     """The topology of a query; StreamKitError if its next start would be refused."""
-    topology = topology_of_query(definitions, query)
+    together = definitions.queries_of(query.application) or [query]
+    lowering, topology = _lowered_again(definitions, together)
+    for one in together:
+        _check_columns(definitions, one, lowering)
     refused: list[RefusedTopic] = []
     program = compile_passing_over(topology, CopiedLog(definitions), refused.append)
     if refused:
@@ -619,6 +628,22 @@ def _startable(state: ScriptState, definitions: Definitions, query: StoredQuery)
     if refusals:
         raise TopologyError(refusals[0])
     return topology
+
+
+def _check_columns(definitions: Definitions, query: StoredQuery, lowering: ScriptLowering) -> None:
+    """TopologyError if a query would write other columns into bytes of a format than what it fills has."""
+    filled, topic = definitions.declared(query.sink), lowering.format(query.sink)
+    made = lowering.source(query.sink)
+    if filled is None or filled.query != query.id or topic.value is None or made is None:
+        return
+    known = {str(one["name"]): without_times(str(one["type"])) for one in filled.columns}
+    wanted = {name: without_times(str(type)) for name, type in made.columns or ()}
+    if known != wanted:
+        shown = ksql_type if filled.dialect == KSQL.name else str
+        has, would_have = (", ".join(f"{name} {shown(type)}" for name, type in one.items()) for one in (known, wanted))
+        raise TopologyError(
+            f"{filled.name} has the columns {has}, and the query would write {would_have}; let it name its columns by CREATE OR REPLACE first"
+        )
 
 
 def _could_start(state: ScriptState, definitions: Definitions, query: StoredQuery) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import streamkit as sk
 from streamkit.errors import SqlError
 
 
@@ -281,3 +282,24 @@ def test_what_cannot_be_declared(log, sql, wrong):
     text, expected = WRONG[wrong]
     assert expected in fault(sql, text)
     assert log.topics() == []
+
+
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+@pytest.mark.parametrize("format", ["NATIVE", "JSON", "DELIMITED"])
+@pytest.mark.parametrize("chosen", ["*", "*, n + 1 AS m", "s.*"])
+@pytest.mark.parametrize(
+    "change",
+    ["ALTER STREAM s ADD COLUMN z INT", "CREATE OR REPLACE STREAM s (k STRING KEY, n BIGINT) WITH (KAFKA_TOPIC = 's'{format})"],
+)
+def test_a_query_writes_what_its_result_has(log, dialect, format, chosen, change):
+    """A change of a source under which a query with * would write other columns is refused in every format, also once it has run."""
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": dialect}, engine="local") as sql:
+        sql.execute(f"CREATE STREAM s (k STRING KEY, n INT) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = '{format}')")
+        sql.execute(f"CREATE STREAM r WITH (VALUE_FORMAT = '{format}') AS SELECT {chosen} FROM s; INSERT INTO s VALUES ('a', 1)")
+        assert sql.catch_up(60)
+        before = sql.execute("DESCRIBE s; DESCRIBE r")
+
+        with pytest.raises(SqlError, match=r"which reads|a query casts it"):
+            sql.execute(change.format(format=f", VALUE_FORMAT = '{format}'"))
+
+        assert [one.table for one in sql.execute("DESCRIBE s; DESCRIBE r")] == [one.table for one in before]
