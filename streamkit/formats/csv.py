@@ -114,14 +114,23 @@ def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:
     columns = Schema.from_ddl(text)
     rows = rows.select([name for name in columns.names if name in rows.schema.names])
     if rows.num_rows >= FEW_ROWS:
-        delimiter, absent = format.setting(DELIMITER, ","), pa.nulls(rows.num_rows)
-        found = [rows[column.name] if column.name in rows.schema.names else absent for column in columns]
         try:
-            return lines_of_cells([_cells(*one, delimiter) for one in zip(columns, found, strict=True)], delimiter)
+            return _lines(format, columns, rows)
         except (pa.ArrowException, ValueError, TypeError, ArithmeticError):
             pass  # the error is that of the first row which has one
     encode = value_writer(format, text)
-    return pa.array([encode(row) for row in rows.to_pylist()], pa.binary())
+    try:
+        values = rows.to_pylist()
+    except OverflowError:  # a date or a time of a year that Python has not
+        return _lines(format, columns, rows)
+    return pa.array([encode(row) for row in values], pa.binary())
+
+
+def _lines(format: Format, columns: Schema, rows: pa.RecordBatch) -> pa.Array:
+    """The rows as lines, all at once."""
+    delimiter, absent = format.setting(DELIMITER, ","), pa.nulls(rows.num_rows)
+    found = [rows[column.name] if column.name in rows.schema.names else absent for column in columns]
+    return lines_of_cells([_cells(*one, delimiter) for one in zip(columns, found, strict=True)], delimiter)
 
 
 def _cells(column: SchemaColumn, values: pa.Array, delimiter: str) -> pa.Array:
@@ -130,7 +139,7 @@ def _cells(column: SchemaColumn, values: pa.Array, delimiter: str) -> pa.Array:
         values = recast(values, column.arrow.type)  # refuses those that do not fit
     is_sure = column.type == "string" or values.type in (column.arrow.type, pa.null())
     if is_sure and is_atomic(values.type):
-        return cells_of(values, delimiter, " ")
+        return cells_of(values, delimiter, " ", any_year=True)
     write = cell_writer(column, delimiter)
     return pa.array([None if value is None else write(value) for value in values.to_pylist()], pa.string())
 

@@ -29,15 +29,15 @@ def lines_of_cells(cells: Sequence[pa.Array], delimiter: str) -> pa.Array:
     return lines
 
 
-def cells_of(column: pa.Array, delimiter: str, between: str) -> pa.Array:
+def cells_of(column: pa.Array, delimiter: str, between: str, *, any_year: bool = False) -> pa.Array:
     """
     A cell for each value, null where it is; `between` stands in front of the hours of times.
 
-    ValueError for a time beyond the years 1 to 9999.
+    A time beyond the years 1 to 9999 is a ValueError, unless it may be of `any_year`.
     """
     if pa.types.is_dictionary(column.type):
-        return cells_of(column.dictionary, delimiter, between).take(column.indices)
-    texts = _texts(column, between)
+        return cells_of(column.dictionary, delimiter, between, any_year=any_year).take(column.indices)
+    texts = _texts(column, between, any_year)
     is_plain = not (column.type in (pa.string(), pa.binary()) or delimiter in _OF_NUMBERS)
     return texts if is_plain else quoted(texts, delimiter)
 
@@ -66,14 +66,14 @@ def _rows_with(texts: pa.Array, characters: str) -> Integers:
     return np.searchsorted(bounds, places + bounds[0], side="right") - 1 if len(places) else none
 
 
-def _texts(column: pa.Array, between: str) -> pa.Array:
+def _texts(column: pa.Array, between: str, any_year: bool) -> pa.Array:
     kind = column.type
     if kind == pa.string():
         return column
     if kind == pa.binary():
         return spelled_bytes(column)
     if pa.types.is_temporal(kind):
-        return spelled_times(column, between)
+        return spelled_times(column, between, any_year=any_year)
     if pa.types.is_floating(kind):
         return spelled_floats(column, _NOT_FINITE, is_repr=True)
     return column.cast(pa.string())

@@ -28,11 +28,15 @@ def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
     The rows as JSON objects on one line: times as ISO 8601 has them, decimals as texts, bytes in base 64, NaN
     and the infinities as the texts that `read` takes.
 
-    SchemaError for a time outside the years 1 to 9999.
+    A year that is not of 1 to 9999 has a sign. SchemaError for such a time in a map whose keys are neither texts nor whole numbers.
     """
     try:
         return json_objects(rows)
-    except (ValueError, OverflowError, TypeError) as error:
+    except OverflowError as error:
+        raise SchemaError(
+            "rows cannot be written as JSON: a date or a time in a map is outside of the years 1 to 9999; expected keys that are texts"
+        ) from error
+    except (ValueError, TypeError) as error:
         raise SchemaError(f"rows cannot be written as JSON: {error}") from error
 
 

@@ -33,14 +33,15 @@ _NOT_FINITE = ('"NaN"', '"Infinity"', '"-Infinity"')
 
 @dataclass(frozen=True)
 class JsonStyle:
-    """What is written between the parts of a value, and whether numbers are spelled as Python's repr spells them."""
+    """What is written between the parts of a value, whether numbers are spelled as Python's repr spells them, and years that Python has not, too."""
 
     comma: str
     colon: str
     is_repr: bool
+    has_any_year: bool = False
 
 
-_COMPACT = JsonStyle(",", ":", is_repr=False)
+_COMPACT = JsonStyle(",", ":", is_repr=False, has_any_year=True)
 _SPACED = JsonStyle(", ", ": ", is_repr=True)
 
 
@@ -81,7 +82,12 @@ def _at_once(rows: pa.RecordBatch, style: JsonStyle) -> pa.Array | None:
 
 
 def _one_by_one(rows: pa.RecordBatch) -> pa.Array:
-    found = rows.to_pylist(maps_as_pydicts="strict")
+    try:
+        found = rows.to_pylist(maps_as_pydicts="strict")
+    except OverflowError:  # a date or a time of a year that Python has not
+        if not all(_is_quick(one.type) for one in rows.columns):
+            raise
+        return _objects(_COMPACT, rows.schema.names, rows.columns, rows.num_rows).cast(pa.binary())
     if any(_is_no_json(column) for column in rows.columns):
         found = list(map(as_json, found))
     return pa.array([orjson.dumps(row, _atom, _OPTIONS) for row in found], pa.binary())
@@ -159,7 +165,7 @@ def _texts(style: JsonStyle, column: pa.Array) -> tuple[pa.Array, str]:
     if kind == pa.binary():
         return spelled_bytes(column), _QUOTE
     if pa.types.is_temporal(kind):
-        return spelled_times(column, "T"), _QUOTE
+        return spelled_times(column, "T", any_year=style.has_any_year), _QUOTE
     if pa.types.is_decimal(kind):
         return column.cast(pa.string()), _QUOTE
     if pa.types.is_floating(kind):

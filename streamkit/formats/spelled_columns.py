@@ -14,6 +14,9 @@ UNITS = ("s", "ms", "us")
 _BOUNDS = {  # the first number of a unit in year 1, and the first after year 9999
     unit: np.array(["0001-01-01", "10000-01-01"], f"M8[{unit}]").astype(np.int64).tolist() for unit in ("D", *UNITS)
 }
+_PERIODS = {  # of 400 years, after which the calendar repeats itself
+    unit: 146_097 * count for unit, count in (("D", 1), ("s", 86_400), ("ms", 86_400_000), ("us", 86_400_000_000))
+}
 _REPR_RANGE = (1e-4, 1e16)  # of numbers that orjson spells as repr does: without an exponent
 
 
@@ -32,11 +35,11 @@ def spelled_bytes(column: pa.Array) -> pa.Array:
     return pa.array([None if value is None else base64.b64encode(value).decode() for value in column.to_pylist()], pa.string())
 
 
-def spelled_times(column: pa.Array, between: str) -> pa.Array:
+def spelled_times(column: pa.Array, between: str, *, any_year: bool = False) -> pa.Array:
     """
     Dates and times as ISO 8601 has them, with `between` in front of the hours, a fraction of a second in six digits unless it is zero.
 
-    ValueError beyond the years 1 to 9999.
+    With `any_year` one that is not of 1 to 9999 has a sign, as in `+57861-07-09`; else it is a ValueError.
     """
     kind = column.type
     unit = "D" if pa.types.is_date(kind) else kind.unit
@@ -44,7 +47,9 @@ def spelled_times(column: pa.Array, between: str) -> pa.Array:
     first, end = _BOUNDS[unit]
     least, most = pc.min_max(numbers).as_py().values()
     if least is not None and not first <= least <= most < end:
-        raise ValueError("a time lies beyond the years 1 to 9999")
+        if not any_year:
+            raise ValueError("a time lies beyond the years 1 to 9999")
+        return _with_far_years(column, numbers, unit, between)
     if unit == "D":
         return column.cast(pa.string())
     times = column.cast(pa.timestamp(unit))
@@ -55,6 +60,16 @@ def spelled_times(column: pa.Array, between: str) -> pa.Array:
     if between != " ":
         texts = pc.binary_replace_slice(texts, start=10, stop=11, replacement=between)
     return texts if kind.tz is None else pc.binary_join_element_wise(texts, "Z", "")
+
+
+def _with_far_years(column: pa.Array, numbers: pa.Array, unit: str, between: str) -> pa.Array:
+    """Times of any years: those at the same place in the 400 years from 1970 on, after which the calendar repeats itself, with their own year."""
+    counts = numbers.fill_null(0).to_numpy().astype(np.int64)
+    turns, near = np.divmod(counts, _PERIODS[unit])
+    texts = spelled_times(where_valid(column, pa.array(near, numbers.type)).cast(column.type), between)
+    years = near.astype(f"M8[{unit}]").astype("M8[Y]").astype(np.int64) + 1970 + 400 * turns
+    named = [f"{year:04}" if 1 <= year <= 9999 else f"{year:+05}" for year in years.tolist()]
+    return pc.binary_join_element_wise(pa.array(named), pc.utf8_slice_codeunits(texts, 4), "")
 
 
 def spelled_floats(column: pa.Array, names: tuple[str, str, str], *, is_repr: bool) -> pa.Array:

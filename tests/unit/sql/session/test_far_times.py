@@ -71,3 +71,18 @@ def test_the_bound_of_times_in_protobuf(sql, rows, moment, fits):
     else:
         with pytest.raises(SqlError, match=f"google.protobuf.Timestamp, of the years 1 to 9999; found {moment}000 µs from 1970"):
             sql.execute(insert)
+
+
+@pytest.mark.parametrize("format", ["JSON", "CSV", "NATIVE"])
+def test_the_spark_dialect_has_them_too(sql, rows, process, format):
+    """There times are spelled, with a sign in front of such a year."""
+    declared = ", VALUE_SCHEMA = 'v int, d date, t timestamp'" if format == "CSV" else ""
+    sql.execute(
+        "CREATE STREAM n (k STRING KEY, v INT) WITH (PARTITIONS = 1);"
+        f"CREATE STREAM d WITH (VALUE_FORMAT = '{format}'{declared}) AS "
+        "SELECT k, v, date_from_unix_date(v) AS d, timestamp_seconds(CAST(v AS BIGINT) * 86400) AS t FROM n"
+    )
+    sql.execute("".join(f"INSERT INTO n VALUES ('{day}', {day});" for day in DAYS))
+    process()
+
+    assert sorted(rows("SELECT v, unix_date(d), unix_seconds(t) FROM d")) == sorted((day, day, day * 86_400) for day in DAYS)
