@@ -114,5 +114,5 @@ def test_a_time_that_python_does_not_have_is_written():
     rows = pa.record_batch({"t": pa.array([0] * 99 + [1 << 62], pa.timestamp("us", "UTC"))})
 
     found = json.write(FORMAT, None, rows)
-    assert found[99].as_py() == b'{"t":"+148108-07-15T10:18:27.387904Z"}' == json.write(FORMAT, None, rows.slice(99))[0].as_py()
+    assert found[99].as_py() == b'{"t":"+148108-07-06T14:00:27.387904Z"}' == json.write(FORMAT, None, rows.slice(99))[0].as_py()
     assert found[0].as_py() == b'{"t":"1970-01-01T00:00:00Z"}'
