@@ -73,7 +73,7 @@ def _passing_plan(state: ScriptState, query: Query) -> PullPlan | None:
     try:
         script = state.settings.script
         plan = planned(
-            replace(query, emit="", limit=None), SessionRelations(state.reading), state.text, script.meaning, script.time_zone
+            replace(query, emit="", limit=None), SessionRelations.of(state), state.text, script.meaning, script.time_zone
         )
     except TopologyError:
         return None  # what the topology says of it counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -11,6 +11,7 @@ from streamkit.errors import Location
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
+from streamkit.plan.on_error import FAIL
 from streamkit.schema import Schema
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.stored_source import SourceReading
@@ -22,7 +23,7 @@ from streamkit.sql.pull.plan import PlannedOrder, PlannedSide, PullPlan
 from streamkit.sql.pull.planning import ORDER_COLUMN, planned
 from streamkit.sql.pull.reading import PullReader
 from streamkit.sql.pull.relation import PullRelation, rows_of_query
-from streamkit.sql.pull.source import StoreRows
+from streamkit.sql.pull.source import ReadRows, StoreRows, TopicRows
 from streamkit.sql.tree.query import Query
 from streamkit.state.view import open_view
 
@@ -34,12 +35,22 @@ class SessionRelations:
     """What a query may read once: streams and tables, topics, and stores of applications."""
 
     reading: SourceReading
+    skips_unreadable: bool = False
+
+    @classmethod
+    def of(cls, state: ScriptState) -> SessionRelations:
+        """Those of a script, which leaves out what cannot be read if its persistent queries do."""
+        return cls(state.reading, state.settings.script.what_fails != FAIL)
 
     def relation(self, name: str) -> PullRelation | None:
         """A stream or table, else a topic, else the store of an application."""
         stored: StoredSource | None = self.reading.source(name)
         if stored is not None:
-            return self.reading.relation(stored)
+            found = self.reading.relation(stored)
+            timed = found.timed
+            if self.skips_unreadable:
+                found = replace(found, source=_skipping(found.source), timed=timed and (lambda: _skipping(timed())))
+            return found
         application, separator, store = name.partition(STORE_SEPARATOR)
         return self._store(application, store) if separator else None
 
@@ -51,6 +62,11 @@ class SessionRelations:
         view = open_view(self.reading.definitions.log, application, store)
         rows = StoreRows(application, store, Schema.from_arrow(view.schema), view.key.names)
         return PullRelation(rows_of_query(self.reading.time_zone).rows, rows)
+
+
+def _skipping(source: ReadRows) -> ReadRows:
+    """A topic, of which records that cannot be read are left out; of a store there are none."""
+    return replace(source, skips_unreadable=True) if isinstance(source, TopicRows) else source
 
 
 @dataclass(frozen=True)
@@ -84,7 +100,7 @@ def planned_query(
     """A query that is run once, as of a time unless it says another one; TopologyError at the place of what is wrong."""
     script = state.settings.script
     query = with_named_types(query, state.types, state.text)
-    plan = planned(query, SessionRelations(state.reading), state.text, script.meaning, script.time_zone)
+    plan = planned(query, SessionRelations.of(state), state.text, script.meaning, script.time_zone)
     return PlannedQuery(plan.as_of(as_of_ms), reader, matching, state.text.at(query.span))
 
 

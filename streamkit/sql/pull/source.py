@@ -15,6 +15,7 @@ from streamkit.errors import SchemaError
 from streamkit.expressions.analysis.arrow import evaluate_all, mask
 from streamkit.formats.absent_values import without_absent
 from streamkit.formats.codec import Codec
+from streamkit.formats.format import OF_KSQLDB
 from streamkit.log.consume.reader import EVER, TimeRange
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.log.topic.formats import KEY, VALUE
@@ -41,6 +42,7 @@ class TopicRows:
 
     `timed` is the topic as an application reads it, if a column says the event times of its records. `headers` are columns that are computed of
     those of a record. `row_times` is a column of the schema with the times of a table's rows in milliseconds, if they are wanted.
+    `skips_unreadable`: a record that is not of the format is left out, as an application does it that goes on; else it is an error.
     """
 
     topic: str
@@ -51,6 +53,7 @@ class TopicRows:
     timed: Input | None = None
     headers: tuple[tuple[str, TypedExpression], ...] = ()
     row_times: str | None = None
+    skips_unreadable: bool = False
 
     def with_row_times(self, name: str) -> TopicRows:
         """The table with the times of its rows as a column."""
@@ -92,7 +95,8 @@ class TopicRows:
             values = without_absent(self.decoding.format, rows.column(VALUE))
             rows = rows.set_column(rows.schema.get_field_index(VALUE), VALUE, values)
             rows = rows.filter(rows.column(VALUE).is_valid()) if self.is_stream else rows
-            found = {DELETED: _or_null(rows), **self._decoded(rows, names)}
+            rows, decoded = self._readable(rows, names) if self.skips_unreadable else (rows, self._decoded(rows, names))
+            found = {DELETED: _or_null(rows), **decoded}
         if of_headers := [(name, typed) for name, typed in self.headers if name in names]:
             found |= evaluate_all(of_headers, pa.RecordBatch.from_arrays([_record_column(rows, HEADERS)], [HEADERS]))
         if self.row_times in names:
@@ -110,6 +114,27 @@ class TopicRows:
             return _record_column(rows, name)
         times = event_times(self.timed, rows)
         return pa.array(times, pa.timestamp("ms", "UTC"), mask=times == UNKNOWN).cast(TIME_TYPE)
+
+    def _readable(self, rows: pa.RecordBatch, names: tuple[str, ...]) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
+        """The rows that can be read, and their columns; values are looked at whatever is wanted of them, as in an application."""
+        assert self.decoding is not None, "an opaque topic has a format of values"
+        found, wrong = dict[str, pa.Array](), set[int]()
+        for part, format, columns in (
+            (VALUE, self.decoding.format, self.decoding.value),
+            (KEY, self.decoding.keys, self.decoding.key),
+        ):
+            wanted = [name for name in names if name in columns]
+            if part == KEY and not wanted:
+                continue
+            read = Codec(format, columns, self.topic, part).attempt(
+                rows.column(part), None if format.name in OF_KSQLDB else wanted
+            )
+            wrong |= read.failures.keys()
+            found |= {name: read.rows[name] for name in wanted}
+        if not wrong:
+            return rows, found
+        kept = pa.array([row not in wrong for row in range(rows.num_rows)])
+        return rows.filter(kept), {name: column.filter(kept) for name, column in found.items()}
 
     def _decoded(self, rows: pa.RecordBatch, names: tuple[str, ...]) -> dict[str, pa.Array]:
         assert self.decoding is not None, "an opaque topic has a format of values"
