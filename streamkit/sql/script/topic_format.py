@@ -211,7 +211,7 @@ class KsqlFormat:
                     )
                 settings[setting] = self.properties.delimiter_of(name, given)
                 delimiters[name] = given
-        if self._writes_defaults(value):
+        if value.startswith("PROTOBUF"):  # of lists and maps nothing says that they are null, whatever WITH says of other columns
             settings["nulls"] = "defaults"
         if self.properties.is_unwrapped(value, len(self._values), self.wraps_one_column):
             settings["unwrapped"] = "true"

@@ -49,3 +49,18 @@ def test_rows_may_have_bytes(format: str, value: bytes) -> None:
         found = driver.read("O", "key", "value")
 
     assert found == [{"key": "k", "value": {"T": "x", "V": 5}}]
+
+
+@pytest.mark.parametrize("representation", ["", "OPTIONAL", "WRAPPER"])
+def test_lists_and_maps_that_are_null_are_empty(representation: str) -> None:
+    """A message cannot say that they are null, so the row is written with none of their members, whatever WITH says of other columns."""
+    says = f", VALUE_PROTOBUF_NULLABLE_REPRESENTATION = '{representation}'" if representation else ""
+    source = "CREATE STREAM S (K STRING KEY, V INT, A ARRAY<INT>, M MAP<STRING, INT>, T STRUCT<B ARRAY<INT>>) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');"
+    made = f"CREATE STREAM P WITH (VALUE_FORMAT = 'PROTOBUF_NOSR'{says}) AS SELECT * FROM S; CREATE STREAM O WITH (VALUE_FORMAT = 'JSON') AS SELECT * FROM P;"
+
+    with TopologyTestDriver(topology_of(HEAD + source + made, "bytes")) as driver:
+        driver.pipe("s", {"key": "k", "value": {"V": None, "A": None, "M": None, "T": {"B": None}}})
+        (found,) = driver.read("O", "value")
+
+    none = 0 if not representation else None
+    assert found["value"] == {"V": none, "A": [], "M": {}, "T": {"B": []}}
