@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamkit.dsl.stream import Stream
 from streamkit.errors import TopologyError
 from streamkit.names import RESERVED_COLUMNS, spellings
 from streamkit.plan.dotted_name import part, parts_of
-from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
+from streamkit.plan.expression import Alias, Call, Expression, Lambda, Literal, Reference
 from streamkit.plan.expression_text import expression_name
 from streamkit.sql.ksql.expressions import PSEUDO_COLUMNS, MeaninglessExpressionError
-from streamkit.sql.lowering.expression_parts import below, rewritten
+from streamkit.sql.lowering.expression_parts import below, is_parameter, rewritten
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.scope import ROW_TIMES, Scope, ScopeColumn, fresh_name
 from streamkit.sql.lowering.script_text import ScriptText
@@ -66,14 +66,20 @@ class QueryNames:
             new = self.meaning.prepared(part)
             return None if new is part else new
 
-        def change(part: Expression) -> Expression | None:
-            if isinstance(part, Reference):
-                return self._column(part, around)
-            if isinstance(part, Call) and part.function.lower() in NAMING_FUNCTIONS:
-                return self._naming(part, change)
-            return None
+        def change_within(lambdas: tuple[Lambda, ...]) -> Callable[[Expression], Expression | None]:
+            def change(part: Expression) -> Expression | None:
+                if isinstance(part, Reference):
+                    return None if any(is_parameter(part, one) for one in lambdas) else self._column(part, around)
+                if isinstance(part, Lambda):
+                    body = rewritten(part.body, change_within((*lambdas, part)), self.text.places)
+                    return part if body is part.body else replace(part, body=body)
+                if isinstance(part, Call) and part.function.lower() in NAMING_FUNCTIONS:
+                    return self._naming(part, change)
+                return None
 
-        return rewritten(rewritten(expression, prepare, self.text.places), change, self.text.places)
+            return change
+
+        return rewritten(rewritten(expression, prepare, self.text.places), change_within(()), self.text.places)
 
     @property
     def _types(self) -> dict[str, str] | None:
