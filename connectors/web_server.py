@@ -78,6 +78,11 @@ def listener_at(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sends at once where it sees that it is TCP
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(
+            socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
+        )  # of each connection: a host that vanished reads no stream any more
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENCE_S)
         listener.bind(address)
         listener.listen(_CONNECTIONS_WAITING)
     except BaseException:
@@ -149,9 +154,11 @@ class _HttpProtocol(H11Protocol):
         protocol.data_received(data)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Answer a request that is whole, and then close; asyncio would close before."""
+        """Answer a request that is whole, and then close; asyncio would close before. Who reads a stream has gone: a silent one would not notice."""
         if self.cycle is None or self.cycle.response_complete or self.transport.get_extra_info("sslcontext"):
             return False  # TLS has no half-closed connections
+        if self.cycle.response_started:
+            return False  # other answers are begun and ended in one step
         self.cycle.keep_alive = False
         if self.cycle.more_body:
             self.conn.receive_data(b"")  # h11's word for the end: its error says how much of the body came

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, final
 
+from streamkit.log.database.sqlite import IN_MEMORY, SqliteDatabase
 from streamkit.log.log import Log
 from streamkit.log.storage.inline_storage import is_in_memory
 from streamkit.serve.refusals import RefusedError
@@ -23,10 +24,12 @@ class Health:
 
 @final
 class LogPresence:
-    """Sees whether the folder of a log is the one that it was: an open catalog goes on to answer when it was deleted underneath."""
+    """Sees whether the folder of a log, and the file of its catalog, are those of before: an open catalog answers also when it was deleted underneath."""
 
     def __init__(self, log: Log) -> None:
         self._root = None if is_in_memory(log.storage) else log.root
+        database = log.catalog.database
+        self._catalog = database.path if isinstance(database, SqliteDatabase) and database.path != IN_MEMORY else None
         self._identity = self._found()
 
     def check(self) -> None:
@@ -44,19 +47,20 @@ class LogPresence:
     @property
     def what_is_gone(self) -> str:
         """What is said of a log that is gone."""
-        return f"the log at {self._root} was deleted, or another one took its place, since the server was started"
+        catalog = "" if self._catalog is None else f", or its catalog {self._catalog},"
+        return f"the log at {self._root}{catalog} was deleted, or another one took its place, since the server was started"
 
     @property
     def is_there(self) -> bool:
-        """Whether the folder is still the one that it was."""
+        """Whether folder and catalog are still those of before."""
         return self._root is None or self._found() == self._identity
 
-    def _found(self) -> tuple[int, int] | None:
+    def _found(self) -> list[tuple[int, int]] | None:
         try:
-            found = os.stat(self._root or ".")
+            found = [os.stat(path) for path in (self._root or ".", self._catalog) if path is not None]
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return [(one.st_dev, one.st_ino) for one in found]
 
 
 def live(asked: Asked) -> dict[str, Any]:

@@ -123,6 +123,7 @@ class Watching:
         self.sight = sight
         self._run, self._commits = run, commits
         self._viewers: set[Viewer] = set()
+        self._is_closed = False
         self._at_work = asyncio.Lock()  # a viewer comes between two looks, so that it misses nothing of the later one
         self._task: asyncio.Task[None] | None = None
 
@@ -138,6 +139,8 @@ class Watching:
                 await self._look()  # so what came since the last look is for this viewer not news, which may be left out
             begun = await first(self.is_idle)
             self._viewers.add(viewer)
+            if self._is_closed:
+                viewer.end()
         try:
             if self._task is None or self._task.done():
                 self._task = asyncio.get_running_loop().create_task(self._watch())
@@ -181,6 +184,11 @@ class Watching:
         for viewer in self._viewers:
             viewer.end(last)
         self._viewers.clear()
+
+    def close(self) -> None:
+        """Nothing comes any more for anybody, nor for those who begin now."""
+        self._is_closed = True
+        self.end()
 
 
 @final
@@ -260,7 +268,7 @@ class Live:
         self.is_ending = True
         self.commits.close()
         for watching in self._watched.values():
-            watching.end()
+            watching.close()
 
     def close(self) -> None:
         """Wait for no thread: looks change nothing, and a change is one transaction, so it is made or not."""

@@ -264,6 +264,8 @@ class Service:
             ) from None
 
     async def _stream(self, answer: StreamAnswer) -> Response:
+        if self.live.is_ending:  # whoever comes again at once would keep the server for seconds
+            raise RefusedError(503, "ServerEnds", "the server ends", "ask again once a server is there", {"Retry-After": "5"})
         if self._streams >= self._limits.streams:
             raise RefusedError(
                 429,

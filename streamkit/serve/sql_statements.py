@@ -17,7 +17,6 @@ from streamkit.serve.answers import StreamAnswer, event_text, problem_event
 from streamkit.serve.forms import EVENTS
 from streamkit.serve.ksql_rest import opened_query
 from streamkit.serve.ksql_types import arrow_ksql_type
-from streamkit.serve.live import ALIVE
 from streamkit.serve.pushed_rows import pushed_batches, row_texts
 from streamkit.serve.refusals import bad_request, fault_facts, refusal_of
 from streamkit.serve.resource import Asked, Parameter, Resource
@@ -145,7 +144,7 @@ async def _events(asked: Asked, request: SqlRequest, statement: Statement) -> As
     try:
         yield event_text("columns", json.dumps([asdict(one) for one in columns_of(opened.rows.schema)]))
         async for batch in pushed_batches(live, opened.rows):
-            yield event_text("rows", f"[{', '.join(row_texts(batch))}]") if batch is not None else ALIVE
+            yield event_text("rows", f"[{', '.join(row_texts(batch))}]")
         yield event_text("end", "{}")
     except Exception as error:  # noqa: BLE001  whatever it is, the reader gets words
         yield problem_event(refusal_of(error))

@@ -57,6 +57,7 @@ export async function answered(path, parameters = {}, options = {}) {
     if (error.name === 'AbortError') throw error;
     throw away();
   }
+  if (answer.status !== 401) dispatchEvent(new Event('streamkit:let-in'));
   if (answer.ok) return answer;
   if (answer.status === 401) dispatchEvent(new Event('streamkit:token'));
   const {error: kind, message = `The server answered ${answer.status}.`, hint, faults} = await answer.text().then(parsed).catch(() => ({}));

@@ -66,17 +66,29 @@ export function situation(text, kind = '') {
   document.body.classList.toggle('away', isBad);
 }
 
-// Where the server wants its token: a cookie has it, which only this server gets.
+// Where the server wants its token: a cookie has it, which only this server gets. A page that shows something already keeps it, and asks again by itself.
 function askForToken() {
-  leaving.abort();
+  if (document.getElementById('token')) return;
+  const cookie = document.cookie, isKnown = heard !== null, view = document.getElementById('view');
+  if (!isKnown) leaving.abort();
   const token = make('input', {type: 'password', name: 'token', autocomplete: 'current-password', required: true});
   const form = make('form', {onsubmit: event => {
     event.preventDefault();
     document.cookie = `streamkit_token=${token.value.trim()}; path=/; SameSite=Strict${location.protocol === 'https:' ? '; Secure' : ''}`;
-    show();
+    goOn();
   }}, make('label', {}, 'token', token), make('button', {type: 'submit'}, 'Go on'));
-  document.getElementById('view').replaceChildren(make('h1', {}, 'This server needs its token'),
+  const asked = make('section', {id: 'token'}, make('h1', {}, 'This server needs its token'),
+    /streamkit_token=/.test(cookie) ? make('p', {class: 'bad', role: 'alert'}, 'The server refused the token that this browser has.') : null,
     make('p', {class: 'quiet'}, 'The token is in the file that streamkit serve was given by --token-file.'), form);
+  const goOn = () => {
+    clearInterval(look);
+    asked.remove();
+    if (!isKnown) show();
+  };
+  const look = setInterval(() => { if (!asked.isConnected || document.cookie !== cookie) goOn(); }, 1000);  // it may be given in another page
+  situation('');
+  if (isKnown) view.prepend(asked);
+  else view.replaceChildren(asked);
   token.focus();
 }
 
@@ -88,4 +100,5 @@ document.addEventListener('click', event => {
 });
 addEventListener('popstate', show);
 addEventListener('streamkit:token', askForToken);
+addEventListener('streamkit:let-in', () => document.getElementById('token')?.remove());
 show();

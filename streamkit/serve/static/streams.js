@@ -119,10 +119,16 @@ async function withConnection(isQuery, signal, work, wait) {
     if (done) return done.found;
   }
   wait();
+  // Who has a connection gives it to those who wait for this one. A query gives none away, so the next query gets whichever is free first.
   const pending = (await navigator.locks.query()).pending.map(one => one.name), waiting = slot => pending.filter(name => name === slot).length;
-  const shortest = slots.reduce((best, slot) => waiting(slot) < waiting(best) ? slot : best);
-  return navigator.locks.request(shortest, {signal}, () => work(shortest)).catch(error => {
-    if (error.name !== 'AbortError') throw error;
-    return null;
-  });
+  const wanted = isQuery ? slots : [slots.reduce((best, slot) => waiting(slot) < waiting(best) ? slot : best)];
+  const others = new AbortController();
+  let isTaken = false, found = null;
+  await Promise.all(wanted.map(slot => navigator.locks.request(slot, {signal: AbortSignal.any([signal, others.signal])}, async () => {
+    if (isTaken) return;
+    isTaken = true;
+    others.abort();
+    found = await work(slot);
+  }).catch(error => { if (error.name !== 'AbortError') throw error; })));
+  return found;
 }

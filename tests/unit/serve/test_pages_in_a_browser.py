@@ -156,7 +156,7 @@ def test_many_pages_of_one_browser(browser, running, log):
         assert sorted(shown) == [str(number) for number in range(5_000, 5_010)]
     for opened in queries[:2]:
         expect(opened, "document.body.innerText.includes('5009')")
-    queries[0].close()
+    queries[1].close()  # it waits for whichever ends first
     expect(queries[2], "document.body.innerText.includes('rows so far')")
     context.close()
     assert errors == []
@@ -271,15 +271,20 @@ def test_a_tail_beyond_the_streams_of_a_server_waits_for_one(browser, log):
 
 
 def test_live_pages_outlive_a_server_and_its_token(browser, log, tmp_path):
-    """A tail whose server begins again with another token asks for it, and goes on behind its last record; a query says that it ends."""
+    """
+    Pages whose server begins again with another token ask for it, and go on once it is given in one of them: a tail behind its last record.
+
+    A query says that it ends.
+    """
     token = tmp_path / "token"
     token.write_text("0123456789abcdef-old\n")
     server = Server(log, port=0, token_file=str(token))
     server.__enter__()
     context = browser.new_context(base_url=server.address)
     context.add_cookies([{"name": "streamkit_token", "value": "0123456789abcdef-old", "url": server.address}])
-    tail, query = context.new_page(), context.new_page()
+    tail, query, other, early = [context.new_page() for _ in range(4)]
     tail.goto("/topics/orders?live=true")
+    other.goto("/connectors")
     query.goto("/sql?text=SELECT+id+FROM+orders+EMIT+CHANGES&run=true")
     expect(query, "document.querySelector('.results .note')?.textContent.includes('0 rows')")
     expect(tail, "document.body.innerText.includes('Waiting for records')")
@@ -292,11 +297,36 @@ def test_live_pages_outlive_a_server_and_its_token(browser, log, tmp_path):
     assert "5000" in text_of(query, ".results") and query.get_by_role("button", name="Stop").count() == 0
     token.write_text("0123456789abcdef-new\n")
     with Server(log, port=urlsplit(server.address).port or 0, token_file=str(token)):
-        expect(tail, "document.querySelector('input[name=token]')")
+        early.goto("/topics/orders")  # has nothing to show yet
+        for opened in (tail, other, early):
+            expect(opened, "document.querySelector('input[name=token]')")
+            expect(opened, "document.body.innerText.includes('refused the token')")
+        send_orders(log, 5_001, 1)
         tail.get_by_label("token").fill("0123456789abcdef-new")
         tail.get_by_role("button", name="Go on").click()
-        expect(tail, "document.body.innerText.includes('Waiting for records')")
+        for opened in (tail, other, early):
+            expect(opened, "!document.querySelector('input[name=token]')")
+        expect(early, "document.querySelector('.records').innerText.includes('5001')")
+        expect(tail, "document.querySelector('.records').innerText.includes('5001')")
+        assert shown_ids(tail) == [5_000, 5_001]
+        expect(other, "document.querySelector('#situation').innerText === ''")
     context.close()
+
+
+def test_the_graph_is_that_of_the_program_that_runs(page, running, log):
+    """A page that is open while the application starts again with another program shows the new steps."""
+    run, _ = running
+    page.goto("/applications/totals")
+    expect(page, "document.querySelector('.graph svg .box')")
+    run.stop()
+    app = totals()
+    app.stream("orders").filter("amount > 7", name="seven").to("sevens")
+    other = sk.run(app, log=log, engine="local")
+    try:
+        send_orders(log, 1_000, 1)
+        expect(page, "document.querySelector('.graph').textContent.includes('amount > 7')")
+    finally:
+        other.stop()
 
 
 def test_new_epochs_come_behind_those_shown(page, running, log):

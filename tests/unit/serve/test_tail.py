@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import random
-import shutil
 import threading
 import time
 from typing import Any
@@ -194,6 +193,35 @@ def test_so_many_streams_at_most(log, monkeypatch):
         wait_until(is_taken)
 
 
+@pytest.mark.parametrize("is_http2", [False, True])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        ("GET", RECORDS, None),
+        ("GET", "/api/v1/sql/rows?text=SELECT+id+FROM+orders+EMIT+CHANGES", None),
+        ("POST", "/query-stream", {"sql": "SELECT id FROM orders EMIT CHANGES;"}),
+        ("POST", "/query", {"ksql": "PRINT orders;", "streamsProperties": {}}),
+    ],
+    ids=lambda ask: ask[1].partition("?")[0],
+)
+def test_who_goes_away_from_a_silent_stream_makes_room_at_once(log, monkeypatch, ask, is_http2):
+    """Nothing is written to a stream on which nothing comes, so no write says that its reader has gone."""
+    monkeypatch.setattr(live, "ALIVE_SECONDS", 1_000)
+    method, path, body = ask
+    headers = {"Accept": "text/event-stream"} if body is None else {}
+    with serving(log, limits=ServeLimits(streams=1)) as server:
+
+        def is_taken(client):
+            with client.stream(method, path, json=body, headers=headers) as answer:
+                if answer.status_code == 200:
+                    next(answer.iter_raw())
+                return answer.status_code == 200
+
+        for _ in range(3):
+            with httpx.Client(base_url=server.base_url, http1=not is_http2, http2=is_http2, timeout=60) as client:
+                wait_until(lambda client=client: is_taken(client))
+
+
 def test_a_slow_store_stops_no_tail(worked, monkeypatch):
     """While all looks wait for a store, records still show, and one more look is told to come again; then a late answer is 504."""
     may_go_on, really_open = threading.Event(), view.open_view
@@ -337,8 +365,9 @@ def identified(lines):
             fields = {}
 
 
-def test_a_log_that_is_deleted_underneath_ends_its_streams(tmp_path):
-    """Within a look each stream says so, and ends."""
+@pytest.mark.parametrize("gone", ["", "catalog.db"])
+def test_a_log_that_is_deleted_underneath_ends_its_streams(tmp_path, gone):
+    """Within a look each stream says so, and ends; so it is when the file of the catalog alone is gone, in which the server could go on."""
     with sk.open_log(tmp_path / "gone") as log:
         log.create_topic("orders", "id bigint, customer string, amount double", partitions=1)
         sk.run(totals(), log=log, engine="local", trigger="available_now").wait()
@@ -349,8 +378,9 @@ def test_a_log_that_is_deleted_underneath_ends_its_streams(tmp_path):
         ):
             begun(records)
             assert told(states)[0] == "state"
-            shutil.rmtree(tmp_path / "gone")
+            (tmp_path / "gone" / gone).rename(tmp_path / "away")
             for stream in (records, states):
                 told_of = [(event, data) for event, data in stream if event not in ("comment", "state")]
                 assert [(event, data["error"]) for event, data in told_of] == [("problem", "LogGone")]
-            assert client.get("/connectors").status_code == 503
+            for path in ("/connectors", "/health/ready", "/api/v1/log/check"):
+                assert client.get(path).status_code == 503

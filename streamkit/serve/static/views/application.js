@@ -55,7 +55,7 @@ export async function render({model, el, signal, go, situation}) {
   };
   // Twenty pages that ask for sixty epochs every other second would be a third of the server's work, so a page asks for those since its last look,
   // with room for epochs that are committed meanwhile. The newest epoch that it has comes again, since what its commit took is known only afterwards.
-  let newest = 0, shown = [];
+  let newest = 0, shown = [], drawn;
   const wanted = () => shown.length && newest >= shown.at(-1).epoch ? Math.min(EPOCHS, 2 * (newest - shown.at(-1).epoch) + 4) : EPOCHS;
   const showEpochs = found => {
     const isNext = found.length && shown.some(one => one.epoch === found[0].epoch);
@@ -66,6 +66,10 @@ export async function render({model, el, signal, go, situation}) {
   const told = found => {
     situation('');
     newest = found.epochs;
+    if (drawn !== found.generation) {
+      drawn = found.generation;
+      ask(`${base}/graph`).then(drawing => graph.put({drawing}), () => { drawn = undefined; });
+    }
     places.problem.replaceChildren();
     const lag = found.inputs.reduce((sum, one) => sum + one.lag, 0);
     places.facts.replaceChildren(facts([
@@ -93,9 +97,7 @@ export async function render({model, el, signal, go, situation}) {
   };
   const failed = error => { situation(error.message, 'bad'); places.problem.replaceChildren(problem(error)); };
   try {
-    const [found, drawing] = await Promise.all([ask(base), ask(`${base}/graph`)]);
-    graph.put({drawing});
-    told(found);
+    told(await ask(base));
   } catch (error) {
     failed(error);
     if (error.status === 404) {

@@ -59,8 +59,8 @@ export async function render({model, el, signal, go, situation}) {
     rows = [], kept = new Set(), pause.textContent = 'Pause';
     note.textContent = 'Connecting …';
     drawRows();
-    let skipped = 0, seen = 0, before = '';
-    const say = () => { note.textContent = `${before}${number(seen)} record${seen === 1 ? '' : 's'} since this page was opened${skipped ? `; ${number(skipped)} came too fast to be shown` : ''}${isPaused ? '; paused, and they are shown once you go on' : ''}.`; };
+    let skipped = 0, why = '', seen = 0, before = '';
+    const say = () => { note.textContent = `${before}${number(seen)} record${seen === 1 ? '' : 's'} since this page was opened${seen > KEPT ? `, of which the newest ${KEPT} are shown` : ''}${skipped ? `; ${number(skipped)} are left out: ${why}` : ''}${isPaused ? '; paused, and they are shown once you go on' : ''}.`; };
     pause.onclick = () => {
       isPaused = !isPaused, pause.textContent = isPaused ? 'Go on' : 'Pause';
       if (isPaused) kept = new Set();
@@ -77,7 +77,7 @@ export async function render({model, el, signal, go, situation}) {
         drawRows();
         say();
       },
-      skipped: found => { skipped += found.records ?? 0; say(); },
+      skipped: found => { skipped += found.records ?? 0, why = found.why; say(); },
     }, {
       hasCursor: true, newest: {offset: -KEPT},
       begun: () => { situation(''); if (!seen) note.textContent = `${before}Waiting for records …`; },
