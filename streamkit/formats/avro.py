@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from io import BytesIO
@@ -22,6 +24,11 @@ from streamkit.formats.format import Format
 from streamkit.schema import Schema, SchemaColumn
 
 _NUMBERS = {True: ("int", "long", "float", "double"), False: ("float", "double")}  # of unions that hold whole numbers, and others
+_FAR = "streamkit-"  # begins the names of logical types whose values fastavro reads by our functions
+_FAR_UNITS = {
+    "date": "D",
+    **{f"{local}timestamp-{name}": unit for local in ("", "local-") for name, unit in (("millis", "ms"), ("micros", "us"))},
+}
 EncodeAndDecode = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 
 
@@ -121,12 +128,41 @@ def avro_codec(text: str, reader: str | None = None) -> EncodeAndDecode:
 
     def decode(data: bytes) -> Any:
         source = BytesIO(data)
-        value = fastavro.schemaless_reader(source, schema, wanted)
+        try:
+            value = fastavro.schemaless_reader(source, schema, wanted)
+        except (ValueError, OverflowError):  # maybe a date or a time of a year that Python has not
+            source = BytesIO(data)
+            value = fastavro.schemaless_reader(source, *_far_schemas(text, reader if wanted is not None else None))
         if source.tell() != len(data):
             raise ValueError(f"{len(data) - source.tell()} bytes are left over")
         return value
 
     return encode, decode
+
+
+@lru_cache(maxsize=64)
+def _far_schemas(text: str, reader: str | None) -> tuple[Any, Any]:
+    """Two schemas for fastavro under which dates and times of years that Python has not are read as numpy's datetime64."""
+    from fastavro.read import LOGICAL_READERS
+
+    for logical, unit in _FAR_UNITS.items():
+        kind, zone = ("int" if unit == "D" else "long"), (dt.timezone.utc if logical.startswith("timestamp") else None)
+        LOGICAL_READERS[f"{kind}-{_FAR}{logical}"] = partial(_far_time, unit, zone)  # under a name that is ours alone
+
+    def renamed(found: dict[str, Any]) -> dict[str, Any]:
+        return {**found, "logicalType": f"{_FAR}{found['logicalType']}"} if found.get("logicalType") in _FAR_UNITS else found
+
+    written = parsed_schema(json.dumps(json.loads(text, object_hook=renamed)))[0]
+    wanted = None if reader is None else with_read_defaults(json.dumps(json.loads(reader, object_hook=renamed)))
+    return written, wanted
+
+
+def _far_time(unit: str, zone: dt.timezone | None, number: int, *_: Any) -> Any:
+    found = np.int64(number).astype(f"M8[{unit}]")
+    value = found.item()
+    if not isinstance(value, dt.date):
+        return found
+    return value.replace(tzinfo=zone) if isinstance(value, dt.datetime) else value
 
 
 def _check_floats(value: Any, schema: Any, named: Any, path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import random
@@ -16,7 +17,7 @@ import pytest
 
 from streamkit.errors import SchemaError
 from streamkit.formats import avro_writer
-from streamkit.formats.avro import record_name
+from streamkit.formats.avro import avro_codec, record_name
 from streamkit.formats.avro_schema import avro_of
 from streamkit.formats.codec import Codec, declare_format
 from streamkit.schema import Schema
@@ -304,6 +305,31 @@ def test_dates_and_times_beyond_the_years_of_python(logical):
     assert read.column("a").cast(column.type).equals(column) and pc.list_flatten(read.column("b")).cast(column.type).equals(
         column
     )
+
+
+def test_far_times_are_read_one_by_one_too():
+    """A value alone has numpy's datetime64 for what Python has not, and Python's own dates and times beside it, also under a later schema."""
+    fields = [{"name": logical, "type": {"type": kind, "logicalType": logical}} for logical, (kind, *_) in FAR.items()]
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [*fields, {"name": "near", "type": {"type": "int", "logicalType": "date"}}],
+    }
+    later = json.dumps({**schema, "fields": [*schema["fields"], {"name": "more", "type": "int", "default": 7}]})
+    text, plain = json.dumps(schema), json.loads(json.dumps(schema).replace('"logicalType"', '"logical"'))
+    numbers = {logical: values[0] // unit for logical, (_, _, values, unit) in FAR.items()}
+    sink = io.BytesIO()
+    fastavro.schemaless_writer(sink, fastavro.parse_schema(plain), {**numbers, "near": 1})
+
+    for reader, more in ((None, {}), (later, {"more": 7})):
+        found = avro_codec(text, reader)[1](sink.getvalue())
+        units = {"date": "D", **{name: "ms" if name.endswith("millis") else "us" for name in FAR if name != "date"}}
+        assert found == {
+            **{name: np.int64(number).astype(f"M8[{units[name]}]") for name, number in numbers.items()},
+            "near": dt.date(1970, 1, 2),
+            **more,
+        }
+        assert all(isinstance(found[name], np.datetime64) for name in numbers)
 
 
 def test_a_far_date_beside_a_value_of_an_open_type():

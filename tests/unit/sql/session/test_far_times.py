@@ -86,3 +86,14 @@ def test_the_spark_dialect_has_them_too(sql, rows, process, format):
     process()
 
     assert sorted(rows("SELECT v, unix_date(d), unix_seconds(t) FROM d")) == sorted((day, day, day * 86_400) for day in DAYS)
+
+
+@pytest.mark.parametrize("format", ["JSON", "AVRO", "DELIMITED", "NATIVE"])
+def test_print_shows_them(sql, format):
+    """PRINT gives the record, and goes on to the next one."""
+    sql.execute(f"{KSQL}CREATE STREAM s (k STRING KEY, d DATE, t TIMESTAMP) WITH (VALUE_FORMAT = '{format}', PARTITIONS = 1)")
+    sql.execute(
+        "INSERT INTO s VALUES ('a', FROM_DAYS(2932897), FROM_UNIXTIME(253402300800000)), ('b', FROM_DAYS(1), FROM_UNIXTIME(0))"
+    )
+    (result,) = sql.execute("PRINT S FROM BEGINNING LIMIT 2")
+    assert sum(batch.num_rows for batch in result.subscription) == 2
