@@ -8,6 +8,7 @@ import json
 import random
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import httpx
@@ -219,7 +220,7 @@ def test_who_goes_away_from_a_silent_stream_makes_room_at_once(log, monkeypatch,
 
         for _ in range(3):
             with httpx.Client(base_url=server.base_url, http1=not is_http2, http2=is_http2, timeout=60) as client:
-                wait_until(lambda client=client: is_taken(client))
+                wait_until(partial(is_taken, client))
 
 
 def test_a_slow_store_stops_no_tail(worked, monkeypatch):
