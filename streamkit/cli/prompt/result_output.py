@@ -12,6 +12,7 @@ import pyarrow as pa
 from streamkit.cli.terminal.interruption import interruption
 from streamkit.cli.terminal.rendering import counted, show_note, visible
 from streamkit.cli.terminal.table import FollowedTable, show_table
+from streamkit.connectors.files.far_times import printed_rows
 from streamkit.connectors.files.record_lines import json_lines_at_once, write_json
 from streamkit.names import DELETED
 from streamkit.sql.execution.result import StatementResult
@@ -78,17 +79,17 @@ class ResultOutput:
 
 
 def _rows_of(table: pa.Table) -> list[list[Any]]:
-    """The rows as Python values; several columns may have one name, and only a deletion says that it is one."""
-    columns = [
-        [value or "" for value in column.to_pylist()] if name == DELETED else column.to_pylist()
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    ]
+    """The rows as Python values, and texts of times that Python does not have; several columns may have one name, and only a deletion says that it is one."""
+    columns = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        values = [row[name] for row in printed_rows(pa.table({name: column}))]
+        columns.append([value or "" for value in values] if name == DELETED else values)
     return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _write_json(table: pa.Table) -> None:
     lines = json_lines_at_once(table)
     if lines is None:
-        write_json(sys.stdout, table.to_pylist())
+        write_json(sys.stdout, printed_rows(table))
     else:
         sys.stdout.write(lines.decode())

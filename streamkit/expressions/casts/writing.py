@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.civil_dates import civil_from_days
-from streamkit.expressions.core.numbers import values_of
+from streamkit.expressions.core.numbers import values_of, with_validity
 
 _SCIENTIFIC = re.compile(r"(-?)(\d)(?:\.?(\d+))?e([+-]?\d+)")
 
@@ -78,15 +78,25 @@ def _with_far_days(texts: pa.Array, days: np.ndarray) -> pa.Array:
 
 def write_timestamps(values: pa.Array) -> pa.Array:
     """yyyy-mm-dd hh:mm:ss and as much of a fraction as there is, UTC."""
-    micros = np.asarray(values.cast(pa.int64()).fill_null(0))
-    days = micros // _DAY_MICROS
-    if (np.abs(days) > _FAR_DAYS).any():
-        times = pa.array(micros - days * _DAY_MICROS).cast(pa.timestamp("us"))
-        dates = _with_far_days(pc.cast(values.cast(pa.date32(), safe=False), pa.string()), days)
-        text = pc.binary_join_element_wise(dates, pc.utf8_slice_codeunits(pc.cast(times, pa.string()), 11), " ")
-    else:
-        text = pc.cast(values.cast(pa.timestamp("us")), pa.string())
-    return _signed_years(pc.utf8_rtrim(pc.utf8_rtrim(text, characters="0"), characters="."))
+    text = _written_out(values.cast(pa.timestamp("us")), _DAY_MICROS)
+    return pc.utf8_rtrim(pc.utf8_rtrim(text, characters="0"), characters=".")
+
+
+def write_milliseconds(values: pa.Array) -> pa.Array:
+    """yyyy-mm-dd hh:mm:ss.fff, cut off to the millisecond, UTC; years beyond 9999 with a plus."""
+    millis = np.floor_divide(values_of(values), 1000)
+    return _written_out(with_validity(millis, pa.timestamp("ms"), values.is_valid()), _DAY_MICROS // 1000)
+
+
+def _written_out(values: pa.Array, per_day: int) -> pa.Array:
+    """Times without a zone with all digits of their unit."""
+    counts = np.asarray(values.cast(pa.int64()).fill_null(0))
+    days = counts // per_day
+    if not (np.abs(days) > _FAR_DAYS).any():
+        return _signed_years(pc.cast(values, pa.string()))
+    times = pa.array(counts - days * per_day).cast(values.type)
+    dates = _with_far_days(pc.cast(values.cast(pa.date32(), safe=False), pa.string()), days)
+    return _signed_years(pc.binary_join_element_wise(dates, pc.utf8_slice_codeunits(pc.cast(times, pa.string()), 11), " "))
 
 
 def _signed_years(texts: pa.Array) -> pa.Array:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from streamkit.data_type import element_of, entry_of, fields_of, has_map, inner_types, normalise_type
 from streamkit.errors import SchemaError
 from streamkit.expressions.casts.casts import family_of
-from streamkit.expressions.casts.writing import WRITERS, write_floats
+from streamkit.expressions.casts.writing import WRITERS, write_floats, write_milliseconds
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.elements import Elements, interleaved, on_columns, validity
 from streamkit.expressions.core.operation import (
@@ -452,8 +452,7 @@ def _base64(values: pa.Array) -> pa.Array:
 
 def _moment_text(values: pa.Array, family: str) -> pa.Array:
     """To the millisecond, cut off."""
-    whole = pc.floor_temporal(values.cast(pa.timestamp("us")), unit="millisecond").cast(pa.timestamp("ms"), safe=False)
-    texts = pc.replace_substring(whole.cast(pa.string()), " ", "T")
+    texts = pc.replace_substring(write_milliseconds(values), " ", "T")
     return pc.binary_join_element_wise('"', texts, 'Z"' if family == "timestamp" else '"', "")
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, is_nested, normalise_type, to_arrow
 from streamkit.decimals import cut_off, rounded
 from streamkit.errors import SchemaError
-from streamkit.expressions.casts.writing import write_dates, write_decimals, write_floats
+from streamkit.expressions.casts.writing import write_dates, write_decimals, write_floats, write_milliseconds
 from streamkit.expressions.core.elements import Elements, on_columns, structs_of, truth, validity
 from streamkit.expressions.core.failing_rows import FailingRowsError, check_rows
 from streamkit.expressions.core.numbers import WIDEST, values_of, whole_longs, with_validity, wrapped_long
@@ -34,6 +34,7 @@ from streamkit.expressions.ksql.iso_times import DAY_MILLIS, days, moments, time
 from streamkit.expressions.ksql.signature import CAST, as_decimal, has_times, is_number, kind_of, ksql_type
 from streamkit.plan.expression import TypedExpression
 from streamkit.recast import recast
+from streamkit.zone_offsets import BEYOND
 
 _BLANKS = "".join(map(chr, range(0x21)))
 _INTEGER = r"^[+-]?[0-9]+$"
@@ -112,7 +113,7 @@ def _can_fail(source: str, target: str) -> bool:
     if digits := decimal_of(target):
         held = as_decimal(source) if is_number(source) and source != "double" else None
         return held is None or held[0] - held[1] + (held[1] > digits[1]) > digits[0] - digits[1]
-    return source == "string" and target != "boolean"
+    return (source == "string" and target != "boolean") or (source, target) == ("date", "timestamp")
 
 
 @operation(
@@ -271,14 +272,16 @@ def _text_to_boolean(texts: pa.StringArray, _target: str) -> pa.Array:
 
 def _text_to_timestamp(texts: pa.StringArray, target: str) -> pa.Array:
     millis, sound = moments(texts)
-    _check_texts(texts, pa.array(sound), target)
-    return with_validity(millis * 1000, to_arrow("timestamp"), texts.is_valid())
+    micros = millis * 1000
+    _check_texts(texts, pa.array(sound & (micros // 1000 == millis)), target)
+    return with_validity(micros, to_arrow("timestamp"), texts.is_valid())
 
 
 def _text_to_date(texts: pa.StringArray, target: str) -> pa.Array:
     found, sound = days(texts)
-    _check_texts(texts, pa.array(sound), target)
-    return with_validity(found.astype(np.int32), pa.date32(), texts.is_valid())
+    stored = found.astype(np.int32)
+    _check_texts(texts, pa.array(sound & (stored == found)), target)
+    return with_validity(stored, pa.date32(), texts.is_valid())
 
 
 def _as_written(values: pa.Array, _target: str) -> pa.Array:
@@ -286,10 +289,8 @@ def _as_written(values: pa.Array, _target: str) -> pa.Array:
 
 
 def write_moments(values: pa.Array) -> pa.Array:
-    """Timestamps as ksqlDB writes them: 2020-01-01T10:00:00.000."""
-    millis = np.floor_divide(values_of(values), 1000)
-    text = pc.cast(with_validity(millis, pa.timestamp("ms"), values.is_valid()), pa.string())
-    return pc.replace_substring(text, " ", "T", max_replacements=1)
+    """Timestamps as ksqlDB writes them: 2020-01-01T10:00:00.000, and +10000-01-01T00:00:00.000."""
+    return pc.replace_substring(write_milliseconds(values), " ", "T", max_replacements=1)
 
 
 def _timestamp_to_date(values: pa.Array, _target: str) -> pa.Array:
@@ -298,7 +299,9 @@ def _timestamp_to_date(values: pa.Array, _target: str) -> pa.Array:
 
 
 def _date_to_timestamp(values: pa.Array, _target: str) -> pa.Array:
-    micros = values_of(values).astype(np.int64) * DAY_MILLIS * 1000
+    days_from_1970 = values_of(values).astype(np.int64)
+    micros = days_from_1970 * DAY_MILLIS * 1000
+    check_rows((micros // (DAY_MILLIS * 1000) != days_from_1970) & validity(values), BEYOND)
     return with_validity(micros, to_arrow("timestamp"), values.is_valid())
 
 

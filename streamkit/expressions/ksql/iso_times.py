@@ -16,7 +16,7 @@ from streamkit.civil_dates import days_from_civil
 DAY_MILLIS = 86_400_000
 _TIME = r"(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]{1,9}))?)?)?"
 _MOMENT = (
-    r"^(?P<sign>-?)(?P<year>[0-9]{1,6})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})"
+    r"^(?P<sign>[+-]?)(?P<year>[0-9]{1,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})"
     rf"(?:T(?:{_TIME})?(?:(?P<utc>Z)|(?P<east>[+-])(?P<hours>[0-9]{{2}}):?(?P<minutes>[0-9]{{2}}))?)?)?)?$"
 )
 _LOCAL_TIME = r"^(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]{1,9}))?)?$"

@@ -26,7 +26,7 @@ UNIT_MICROS = {
     "NANOSECOND": 0, "MICROSECOND": 1, "MILLISECOND": 1000, "SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000,
     "DAY": 86_400_000_000,
 }  # fmt: skip
-DAY_MICROS = 86_400_000_000
+DAY_MICROS, DAY_MILLIS = 86_400_000_000, 86_400_000
 _TIME_LETTERS = frozenset("HhKkmsSaVzOXxZ")
 _MOMENT = pa.timestamp("us", tz="UTC")
 _Kernel = Callable[..., tuple[pa.Array, Mask, str]]
@@ -198,10 +198,11 @@ def _convert_tz(_: TypedExpression, value: Datum, source: Datum, target: Datum) 
 def _from_unixtime(_: TypedExpression, millis: Datum) -> Datum:
     """The time so many milliseconds after 1970."""
     numbers = broadcast(millis, 1)
-    beyond = np.abs(values_of(numbers).astype(np.float64)) >= 2.0**63 / 1000
-    check_rows(beyond & np.asarray(numbers.is_valid()), BEYOND)
-    found = with_validity(np.where(beyond, 0, values_of(numbers)) * 1000, _MOMENT, numbers.is_valid())
-    return found if isinstance(millis, pa.Array) else found[0]
+    found = values_of(numbers)
+    micros = found * 1000
+    check_rows((micros // 1000 != found) & np.asarray(numbers.is_valid()), BEYOND)
+    times = with_validity(micros, _MOMENT, numbers.is_valid())
+    return times if isinstance(millis, pa.Array) else times[0]
 
 
 @formula("unix_timestamp", "timestamp -> bigint")
@@ -244,25 +245,25 @@ def _shift(name: str, kind: str, type: str, sign: int, effect: str) -> None:
     formula(name, f"string, int, {type} -> {type}")(build)
 
 
-def shift_micros(count: np.ndarray, unit: Datum, name: Datum) -> Integers:
-    """The microseconds of so many units, in whole milliseconds; a number too large for 64 bits is the end of the range."""
+def shift_millis(count: np.ndarray, unit: Datum, name: Datum) -> Integers:
+    """The milliseconds of so many units, as ksqlDB counts; those of the most days that an integer can say fit 64 bits, microseconds would not."""
     numbers = count.astype(np.int64)
     if str(name.as_py()).startswith(("NANO", "MICRO")):
         per = 1_000_000 if str(name.as_py()).startswith("NANO") else 1000
         sign = np.sign(unit.as_py()) or 1
-        return np.asarray(sign * (np.abs(numbers) // per * np.sign(numbers)) * 1000)
-    return np.asarray(numbers * unit.as_py())
+        return np.asarray(sign * (np.abs(numbers) // per * np.sign(numbers)))
+    return np.asarray(numbers * (unit.as_py() // 1000))
 
 
 @operation("ksql_shifted_timestamp", fails=always, nullable=always_nullable)
 def _shifted_timestamp(_: TypedExpression, count: Datum, value: Datum, unit: Datum, name: Datum) -> Datum:
     def shift(counts: pa.Array, values: pa.Array) -> pa.Array:
-        before = values_of(values)
-        by = shift_micros(values_of(counts), unit, name)
-        after = before + by
+        before, below = np.divmod(values_of(values), 1000)
+        millis = before + shift_millis(values_of(counts), unit, name)
+        micros = millis * 1000 + below
         valid = pc.and_(counts.is_valid(), values.is_valid())
-        check_rows(((before ^ after) & (by ^ after) < 0) & np.asarray(valid), BEYOND)
-        return with_validity(after, _MOMENT, valid)
+        check_rows((micros // 1000 != millis) & np.asarray(valid), BEYOND)
+        return with_validity(micros, _MOMENT, valid)
 
     return of_rows(shift, count, value)
 
@@ -272,10 +273,10 @@ def _shifted_date(expression: TypedExpression, count: Datum, value: Datum, unit:
     """Days are cut off towards 1970 where the units are shorter."""
 
     def shift(counts: pa.Array, values: pa.Array) -> pa.Array:
-        micros = values_of(values).astype(np.int64) * DAY_MICROS + shift_micros(values_of(counts), unit, name)
-        days = np.where(micros < 0, -(-micros // DAY_MICROS), micros // DAY_MICROS)
+        millis = values_of(values).astype(np.int64) * DAY_MILLIS + shift_millis(values_of(counts), unit, name)
+        days = np.where(millis < 0, -(-millis // DAY_MILLIS), millis // DAY_MILLIS)
         valid = pc.and_(counts.is_valid(), values.is_valid())
-        check_rows((np.abs(days) >= 2**31) & np.asarray(valid), BEYOND)
+        check_rows((days != days.astype(np.int32)) & np.asarray(valid), BEYOND)
         return with_validity(days.astype(np.int32), to_arrow(expression.type), valid)
 
     return of_rows(shift, count, value)

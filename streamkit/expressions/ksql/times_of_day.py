@@ -24,7 +24,7 @@ from streamkit.expressions.ksql.times import (
     formatted_texts,
     of_rows,
     read_by_format,
-    shift_micros,
+    shift_millis,
     unit_micros,
 )
 from streamkit.expressions.times.datetime_patterns import java_parsing_pattern, java_writing_pattern
@@ -110,7 +110,7 @@ def _shifted_time(_: TypedExpression, count: Datum, value: Datum, unit: Datum, n
     """Round the clock."""
 
     def shift(counts: pa.Array, values: pa.Array) -> pa.Array:
-        millis = values_of(values).astype(np.int64) + shift_micros(values_of(counts), unit, name) // 1000
+        millis = values_of(values).astype(np.int64) + shift_millis(values_of(counts), unit, name)
         return with_validity((millis % DAY_MILLIS).astype(np.int32), pa.int32(), pc.and_(counts.is_valid(), values.is_valid()))
 
     return of_rows(shift, count, value)

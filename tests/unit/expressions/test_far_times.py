@@ -118,3 +118,24 @@ def test_far_dates_are_those_of_400_years_before():
         if abs(days) < 106_000_000:
             found = _value(f"date_trunc('{unit}', n)", "UTC", micros=days * DAY + choose.randrange(DAY))
             assert found == start * DAY, (unit, days)
+
+
+def _years_apart(text, cycles):
+    """A text of a time, of the year so many times 400 years away, as ISO 8601 spells it."""
+    year = int(text[:4]) + 400 * cycles
+    return f"{'+' if year > 9999 else '-' * (year < 0)}{abs(year):04}{text[4:]}"
+
+
+@pytest.mark.parametrize("column", ["ts", "n"])
+def test_texts_of_far_times_are_those_of_400_years_before(column):
+    """Casts and JSON: all but the year is as Python spells it 400 years and some times that before, whatever the year is."""
+    choose, zone = random.Random(None if TAKES_ALL else 2), "Z" if column == "ts" else ""
+    days = [2932896, 2932897, -719529, -719528, 106_751_990, -106_751_990, 11_248_737, 11_248_738]  # about 32767-12-31, too
+    for day in (*days, *(choose.randrange(-106_751_990, 106_751_990) for _ in range(2000 if TAKES_ALL else 40))):
+        micros = day * DAY + choose.randrange(DAY)
+        cycles, near = divmod(micros, CYCLE_DAYS * DAY)
+        python = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=near)
+        spelled = _years_apart(python.isoformat(" ", "microseconds"), cycles)
+        assert _value(f"CAST({column} AS string)", "UTC", micros=micros) == spelled.rstrip("0").rstrip("."), micros
+        told = _years_apart(python.isoformat("T", "milliseconds"), cycles)
+        assert _value(f"nullif(to_json(named_struct('t', {column})), '{{}}')", "UTC", micros=micros) == f'{{"t":"{told}{zone}"}}', micros
