@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.formats.decoded import Decoded, halved, put_back
 from streamkit.formats.format import Format
+from streamkit.formats.spelled_columns import spelled_times
 from streamkit.formats.time_texts import TIMES, times_of_texts
 from streamkit.recast import recast
 from streamkit.schema import Schema
@@ -40,7 +42,14 @@ def read(format: Format, text: str | None, values: pa.Array, columns: Schema, sk
 
 def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
     """The one column as text."""
-    return rows.column(0).cast(pa.string()).cast(pa.binary())
+    values = rows.column(0)
+    texts = values.cast(pa.string())
+    if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
+        is_far = pc.invert(pc.match_substring_regex(texts, r"^\d{4}-")).fill_null(
+            False
+        )  # Arrow has no text of such a year, or none with a sign
+        texts = pc.replace_with_mask(texts, is_far, spelled_times(values.filter(is_far), " ", any_year=True))
+    return texts.cast(pa.binary())
 
 
 def value_to_text(value: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -10,13 +11,15 @@ from typing import Any, final
 
 import pyarrow as pa
 
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, StreamKitError
 from streamkit.log.log import Log
 from streamkit.notebook.query_watch import QueryWatch
 from streamkit.sql.execution.result import StatementResult
 from streamkit.sql.session import SqlSession
 
 ARROW, ON = "--arrow", "--on"
+_OPTION = re.compile(r"\s*(?P<word>--\S+)(?:\s+|$)")
+_VARIABLE = re.compile(r"(?P<name>[^\W\d]\w*)(?:\s+|$)")
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,21 @@ class MagicOptions:
             raise ConfigError(f"found %%sql {line}; expected %%sql [NAME] [{ON} VARIABLE] [{ARROW}], and the statements below")
         return cls(words[0] if words else None, on, is_arrow)
 
+    @classmethod
+    def before(cls, line: str) -> tuple[MagicOptions, str]:
+        """The options in front of a statement on the same line, and the statement; ConfigError for others, which SQL took for a comment."""
+        on, is_arrow, rest = None, False, line
+        while found := _OPTION.match(rest):
+            rest = rest[found.end() :]
+            is_arrow = is_arrow or found["word"] == ARROW
+            if found["word"] == ON and (variable := _VARIABLE.match(rest)):
+                on, rest = variable["name"], rest[variable.end() :]
+            elif found["word"] != ARROW:
+                raise ConfigError(f"found %sql {line}; expected %sql [{ON} VARIABLE] [{ARROW}] STATEMENT")
+        if rest != line and not rest.strip():
+            raise ConfigError(f"found %sql {line}, which has no statement; expected %sql [{ON} VARIABLE] [{ARROW}] STATEMENT")
+        return cls(None, on, is_arrow), rest
+
 
 @final
 class SqlMagic:
@@ -52,12 +70,19 @@ class SqlMagic:
 
     def sql(self, line: str, cell: str | None = None) -> Any:
         """
-        Execute statements of SQL: `%sql SELECT …`, or `%%sql [NAME] [--on VARIABLE] [--arrow]` with the statements below.
+        Execute statements of SQL: `%sql [--on VARIABLE] [--arrow] SELECT …`, or `%%sql [NAME] [--on VARIABLE] [--arrow]` with the statements below.
 
         The rows of a query are a DataFrame of pandas, with --arrow a pyarrow.Table; those of one that goes on a table that moves. NAME is a
         variable that gets the result too. VARIABLE holds a log or a SqlSession; without it, the only one that the notebook has is meant.
         """
-        options, text = (MagicOptions(None, None, False), line) if cell is None else (MagicOptions.of(line), cell)
+        try:
+            return self._executed(*(MagicOptions.before(line) if cell is None else (MagicOptions.of(line), cell)))
+        except StreamKitError as error:
+            message = f"{type(error).__name__}: {error}"
+            vars(error)["_render_traceback_"] = lambda: [message]  # what IPython asks for: lines of StreamKit say nothing here
+            raise
+
+    def _executed(self, options: MagicOptions, text: str) -> Any:
         session = self._session(options.on)
         results = session.execute(text)
         shown = [self._shown(session, one, is_arrow=options.is_arrow) for one in results]

@@ -17,7 +17,10 @@ from streamkit.errors import IN_PYTHON, Location
 
 __all__ = ["IN_PYTHON", "TextLocation", "user_call", "user_location", "written_at"]
 
-_PACKAGE = "streamkit"
+_PASSED = (
+    "streamkit",
+    "IPython",
+)  # packages whose frames lie between the user's line and the question; magics of cells come by IPython
 _BEGIN_THREADS = ("threading", "concurrent.futures.thread")  # of a thread of StreamKit, in which nobody has called it
 SHOWN_LENGTH = 160  # of a line in a message
 SHOWN_BEFORE_LENGTH = 100  # of it before the place
@@ -115,7 +118,16 @@ def user_location() -> Location | None:
     if (written := _written.get()) is not None:
         return written
     frame = _user_frame()
-    return Location(frame.f_code.co_filename, frame.f_lineno) if frame else None
+    return Location(_file_of(frame), frame.f_lineno) if frame else None
+
+
+def _file_of(frame: FrameType) -> str:
+    """The file of a frame; of a cell of a notebook the cell as IPython numbers it, because its file has a name that nobody gave it."""
+    shell = frame.f_globals.get("get_ipython")
+    if shell is None or "IPython" not in sys.modules:
+        return frame.f_code.co_filename
+    named = getattr(getattr(shell(), "compile", None), "format_code_name", lambda _: None)(frame.f_code.co_filename)
+    return " ".join(named) if named else frame.f_code.co_filename
 
 
 def user_call() -> tuple[str, int, int] | None:
@@ -128,7 +140,7 @@ def user_call() -> tuple[str, int, int] | None:
 
 def _user_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE:
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _PASSED:
         frame = frame.f_back
     is_thread = frame is not None and frame.f_globals.get("__name__") in _BEGIN_THREADS
     return None if is_thread else frame

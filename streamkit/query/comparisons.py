@@ -36,6 +36,9 @@ def comparisons(predicate: TypedExpression) -> Iterator[ColumnComparison]:
         for part in predicate.arguments:
             yield from comparisons(part)
         return
+    if predicate.name == "coalesce" and len(predicate.arguments) == 2 and predicate.arguments[1].value is False:
+        yield from comparisons(predicate.arguments[0])  # IN of the ksql dialect, which is false where it would be null
+        return
     name, (first, *others) = predicate.name.removeprefix(OF_KSQL), predicate.arguments or (predicate,)  # true in the same rows
     if first.name == "literal" and len(others) == 1 and name in _TURNED:
         name, first, others = _TURNED[name], others[0], [first]

@@ -142,3 +142,22 @@ def test_every_day_goes_round(number):
     texts = pa.array([None, time_text(np.datetime64(number, "D")), "1970-01-02"])
 
     assert parse_texts(SchemaColumn("day", "date"), texts).cast(pa.int32()).to_pylist() == [None, number, 1]
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+@pytest.mark.parametrize(
+    "query", ["SELECT * FROM far", "SELECT * FROM far EMIT CHANGES LIMIT 2", "PRINT far FROM BEGINNING LIMIT 2"]
+)
+def test_queries_of_sql_show_them(streamkit, far, query, options):
+    """As tables and as JSON, of queries that are run once and of those that go on; inside of lists and maps, too."""
+    declared = "CREATE STREAM far (n INT, day DATE, at TIMESTAMP, local TIMESTAMP_NTZ); SET 'auto.offset.reset' = 'earliest'"
+    out = streamkit("sql", *options, "-e", declared, "-e", query)
+    assert all(TEXTS[name] in out for name in ("day", "at", "local"))
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_values_with_far_times_inside_are_shown(streamkit, far, options):
+    """Lists, and maps by times."""
+    declared = "CREATE STREAM far (n INT, day DATE, at TIMESTAMP, local TIMESTAMP_NTZ)"
+    out = streamkit("sql", *options, "-e", declared, "-e", "SELECT array(at) AS list, map(at, day) AS m FROM far WHERE n = 1")
+    assert out.count(TEXTS["at"]) == 2 and TEXTS["day"] in out

@@ -138,4 +138,6 @@ def test_texts_of_far_times_are_those_of_400_years_before(column):
         spelled = _years_apart(python.isoformat(" ", "microseconds"), cycles)
         assert _value(f"CAST({column} AS string)", "UTC", micros=micros) == spelled.rstrip("0").rstrip("."), micros
         told = _years_apart(python.isoformat("T", "milliseconds"), cycles)
-        assert _value(f"nullif(to_json(named_struct('t', {column})), '{{}}')", "UTC", micros=micros) == f'{{"t":"{told}{zone}"}}', micros
+        assert (
+            _value(f"nullif(to_json(named_struct('t', {column})), '{{}}')", "UTC", micros=micros) == f'{{"t":"{told}{zone}"}}'
+        ), micros

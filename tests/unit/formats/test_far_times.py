@@ -74,6 +74,20 @@ def test_they_are_read_as_what_was_written(format, rows):
         assert found.column(name).cast(batch.column(name).type).equals(batch.column(name)), name
 
 
+@pytest.mark.parametrize("type", [pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us")], ids=str)
+def test_strings_spell_them_too(type):
+    """Each is read as what was written, and has the same bytes alone as among others."""
+    numbers = numbers_of(type, 200)
+    column = pa.array(numbers, pa.int32() if type == pa.date32() else pa.int64()).cast(type)
+    rows = pa.record_batch([column], names=["value"])
+    codec = Codec(declare_format("string"), Schema.from_arrow(rows.schema))
+    written = codec.encode(rows)
+
+    assert codec.decode(written, ["value"]).column(0).cast(type).equals(column)
+    for place in range(0, len(column), 7):
+        assert codec.encode(rows.slice(place, 1))[0] == written[place]
+
+
 def test_a_map_by_dates_is_refused_in_our_words():
     """Its keys are written by values of Python."""
     dates = pa.array([2932897], pa.int32()).cast(pa.date32())

@@ -74,6 +74,45 @@ def test_which_log_is_meant(shell, log):
         shell.run_cell_magic("sql", "--on nothing", "SHOW STREAMS")
 
 
+def test_a_line_has_options_in_front(shell, log):
+    """`--on` and `--arrow` before the statement count in a line as in a cell."""
+    with sk.open_log(":memory:") as other:
+        shell.user_ns["other"] = other
+        found = shell.run_line_magic("sql", "--on log --arrow SELECT id FROM orders WHERE id < 2 ORDER BY id")
+        assert isinstance(found, pa.Table) and found["id"].to_pylist() == [0, 1]
+        assert shell.run_line_magic("sql", "--on other SHOW TOPICS").empty
+    assert shell.run_line_magic("sql", "-- a comment") is None
+
+
+@pytest.mark.parametrize("line", ["--no SELECT 1 AS x", "--on 1 SELECT 1 AS x", "--on log", "--on", "--arrow", "--SELECT 1 AS x"])
+def test_what_only_seems_to_be_a_comment(shell, line):
+    """A line that begins with an option that there is not, or that ends behind its options, is refused; SQL would do nothing with it."""
+    with pytest.raises(ConfigError, match="expected %sql"):
+        shell.run_line_magic("sql", line)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%sql SELECT nope FROM orders",
+        "%%sql\nSELECT nope FROM orders",
+        "number = 1\nsk.SqlSession(log).execute('SELECT nope FROM orders')",
+    ],
+)
+def test_an_error_names_the_cell(shell, capsys, cell):
+    """Not the file of IPython that the call came by; of a magic, nothing is printed but the error."""
+    shell.user_ns["sk"] = sk
+    shell.execution_count = 7
+    result = shell.run_cell(cell, store_history=True)
+
+    assert isinstance(result.error_in_exec, sk.StreamKitError)
+    line = 2 if cell.startswith("number") else 1
+    assert f"at line 1:8, in the text given at Cell In[7]:{line}\n" in str(result.error_in_exec)
+    if "%sql" in cell:
+        printed = capsys.readouterr().out.strip()
+        assert printed == f"{type(result.error_in_exec).__name__}: {result.error_in_exec}"
+
+
 BEGIN = """
 import tempfile
 import streamkit as sk

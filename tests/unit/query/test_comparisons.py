@@ -28,6 +28,17 @@ def test_the_column_may_stand_on_either_side(sign, turned):
     assert found(f"5 {sign} n") == [("n", turned, 5)]
 
 
+def test_a_condition_that_is_false_instead_of_null():
+    """It holds in the same rows as the one inside; one that is true instead does not."""
+    assert found("coalesce(n in (1, 2), false) and coalesce(i = 3, false)") == [("n", "in", 1, 2), ("i", "=", 3)]
+    assert (
+        found("coalesce(n in (1, 2), true)")
+        == found("coalesce(n = 1, i = 2, false)")
+        == found("not coalesce(n = 1, false)")
+        == []
+    )
+
+
 def test_constants_have_the_type_of_the_column():
     """As Python has them, also where SQL computes or casts them."""
     assert found("n = 2 + 3") == [("n", "=", 5)]

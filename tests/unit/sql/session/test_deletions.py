@@ -21,6 +21,8 @@ TEXTS = (
         ("users", "u.id = 'nobody'", {"a", "b", "c"}),
         ("users", "id IN ('a', 'c', 'nobody')", {"b"}),
         ("pairs", "y = 'a' AND x = 1", {(1, "b"), (2, "a")}),
+        ("pairs", "y IN ('a') AND x = 1", {(1, "b"), (2, "a")}),
+        ("pairs", "y IN ('b') AND x IN (1)", {(1, "a"), (2, "a")}),
         ("texts", "k = 'a'", {"b"}),
     ],
 )
@@ -59,6 +61,7 @@ def test_a_deletion_is_part_of_its_script(sql, log):
         ("DELETE FROM users WHERE id > 'a'", "DELETE needs the key of users"),
         ("DELETE FROM users WHERE id = NULL", "DELETE needs the key of users"),
         ("DELETE FROM pairs WHERE x = 1", "expected WHERE x = … AND y = …"),
+        ("DELETE FROM pairs WHERE x IN (1, 2) AND y = 'a'", "expected WHERE x = … AND y = …"),
         ("DELETE FROM users WHERE ids = 'a'", "there is no column 'ids'"),
         ("DELETE FROM user WHERE id = 'a'", "there is no table 'user'; did you mean 'users'?"),
         ("DELETE FROM clicks WHERE who = 'a'", "clicks is a stream, whose records stay"),
@@ -74,3 +77,41 @@ def test_what_cannot_be_deleted(sql, statement, message):
     with pytest.raises(SqlError) as caught:
         sql.execute(statement)
     assert message in caught.value.message
+
+
+KSQL_TABLES = (
+    "SET 'streamkit.sql.dialect' = 'ksql'; CREATE TABLE pairs (x INT PRIMARY KEY, y STRING PRIMARY KEY, n INT) "
+    "WITH (PARTITIONS = 1, KEY_FORMAT = 'JSON', VALUE_FORMAT = 'JSON'); CREATE TABLE users (id STRING PRIMARY KEY, n INT) "
+    "WITH (PARTITIONS = 1, VALUE_FORMAT = 'JSON'); INSERT INTO users VALUES ('a', 1); INSERT INTO users VALUES ('b', 2); "
+    "INSERT INTO pairs VALUES (1, 'a', 1); INSERT INTO pairs VALUES (1, 'b', 2); INSERT INTO pairs VALUES (2, 'a', 3)"
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "where", "left"),
+    [
+        ("users", "id = 'a'", {"b"}),
+        ("users", "id IN ('a')", {"b"}),
+        ("users", "id IN ('a', 'b')", set()),
+        ("pairs", "y = 'a' AND x = 1", {(1, "b"), (2, "a")}),
+        ("pairs", "y IN ('a') AND x = 1", {(1, "b"), (2, "a")}),
+        ("pairs", "y IN ('b') AND x IN (1)", {(1, "a"), (2, "a")}),
+    ],
+)
+def test_the_dialects_agree(sql, rows, table, where, left):
+    """The ksql dialect deletes what the other one does, though its IN is never null; queries look the keys up, too."""
+    sql.execute(KSQL_TABLES)
+    (explained,) = sql.execute(f"EXPLAIN SELECT * FROM {table} WHERE {where}")
+    sql.execute(f"DELETE FROM {table} WHERE {where}")
+
+    key = {"users": "id", "pairs": "x, y"}[table]
+    assert "look-up of" in str(explained.table["plan"].to_pylist())
+    assert {row if len(row) > 1 else row[0] for row in rows(f"SELECT {key} FROM {table}")} == left
+
+
+@pytest.mark.parametrize("where", ["x IN (1, 2) AND y = 'a'", "x = 1", "x IN (1) AND y = 'a' AND n = 1", "x IN (1) OR y = 'a'"])
+def test_the_dialects_refuse_the_same(sql, where):
+    """Anything but one whole key."""
+    sql.execute(KSQL_TABLES)
+    with pytest.raises(SqlError, match="expected WHERE X = … AND Y = …"):
+        sql.execute(f"DELETE FROM pairs WHERE {where}")
