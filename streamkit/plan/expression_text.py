@@ -33,6 +33,11 @@ _WITH_NULLS = {"first", "last"}  # their second argument says whether nulls are 
 _NAMED = re.compile(r"(?is).*\S\s+as\s+(`[^`]+`|\w+)\s*")  # SQL text that names its result
 
 
+def function_text(function: str) -> str:
+    """The name of a function as it is written: those of ksqlDB in capitals, without the mark that tells them from Spark's."""
+    return function.removeprefix(OF_KSQL).upper() if function.startswith(OF_KSQL) else function
+
+
 @singledispatch
 def expression_text(expression: Expression) -> str:
     """The expression in the spelling of Spark SQL; operators inside others stand in parentheses."""

@@ -118,7 +118,10 @@ class QueryNames:
 
     def found(self, reference: Reference, around: TextSpan) -> ScopeColumn | None:
         """The column that a name means, without the fields behind it; None if no source has it."""
-        found = self._find(parts_of(reference.name), reference, around)
+        parts = parts_of(reference.name)
+        if self._own_column(parts) is not None:
+            return None
+        found = self._find(parts, reference, around)
         return None if found is None else found[0]
 
     def _without_source(self, part_: Expression) -> Expression | None:
@@ -143,6 +146,7 @@ class QueryNames:
     def _column(self, reference: Reference, around: TextSpan) -> Expression:
         parts = parts_of(reference.name)
         if (own := self._own_column(parts)) is not None:
+            self._check_whose_time(parts, own, reference, around)
             return self.text.places.replaced(own, reference)
         found = self._find(parts, reference, around)
         if found is not None:
@@ -175,10 +179,25 @@ class QueryNames:
             return None if column is None else Call("unix_timestamp", (Reference(part(column)),))
         if name == ROW_TIMES and not isinstance(self.scope.rows, Stream):
             times = [one for one in self.scope.columns or () if one.name == ROW_TIMES and source in (None, one.source)]
-            return Reference(times[0].column) if times else None
-        if source is not None and len(self.scope.sources) > 1:
-            return None
-        return self.meaning.record_column(name, is_stream=isinstance(self.scope.rows, Stream))
+            if times or len(self.scope.sources) < 2:
+                return Reference(times[0].column) if times else None
+        if source is None or len(self.scope.sources) == 1:
+            return self.meaning.record_column(name, is_stream=isinstance(self.scope.rows, Stream))
+        # A join that is run once has what the records of each side have beside their columns among its own.
+        kept = self.scope.named(PSEUDO_COLUMNS.get(name.upper(), ""), source, keeps_case=True)
+        value = self.meaning.record_column(name, is_stream=bool(kept))
+        of_side = Reference(part(kept[0].column)) if kept else None
+        return None if value is None else rewritten(value, lambda one: of_side if isinstance(one, Reference) else None, self.text.places)
+
+    def _check_whose_time(self, parts: Sequence[str], own: Expression, reference: Reference, around: TextSpan) -> None:
+        """TopologyError for ROWTIME without its source, where each row has the times of several."""
+        if parts[0].upper() != ROW_TIMES or isinstance(self.scope.rows, Stream) or len(self.scope.sources) < 2:
+            return
+        if isinstance(own, Reference):
+            choices = " or ".join(f"{part(source)}.{ROW_TIMES}" for source in self.scope.sources)
+            raise TopologyError(
+                f"{ROW_TIMES} may be the time of each source of the join; expected {choices}", self.text.at_part(reference, around)
+            )
 
     def _unknown(self, reference: Reference, parts: Sequence[str]) -> Expression:
         """A name of the only source, whose columns are not known: as it is, without the source before it."""

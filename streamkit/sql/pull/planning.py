@@ -13,7 +13,7 @@ from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Call, Cast, Expression, Literal, Reference, TypedExpression
 from streamkit.plan.expression_places import noted_places
-from streamkit.plan.expression_text import OF_KSQL, expression_text, typed_text
+from streamkit.plan.expression_text import OF_KSQL, expression_text, function_text, typed_text
 from streamkit.sql.lowering.exploding import ChosenItem
 from streamkit.sql.lowering.expression_parts import calls, is_aggregate, is_exploding, references
 from streamkit.sql.lowering.grouping import Aggregation, GroupedItems
@@ -267,12 +267,14 @@ class _PullPlanning:
     def _is_in_order(self, found: JoinedSides, groups: PlannedGroups | None) -> bool:
         """Whether an aggregate asks for the canonical order of records; TopologyError where rows have no order."""
         ordered = [] if groups is None else [one for one in groups.aggregates if one.ordered]
+        if not found.is_one_stream:  # as in groups of tables, what can give rows back depends on no order
+            ordered = [one for one in ordered if AGGREGATES[one.function].subtract is None]
         if not ordered:
             return False
         if not found.is_one_stream:
             function = AGGREGATES[ordered[0].function]
             raise self._error(
-                f"{ordered[0].function} goes by the order of records, and "
+                f"{function_text(function.name)} goes by the order of records, and "
                 + (function.not_of_tables or "these rows have none; expected a query over one stream"),
                 self.query.span,
             )

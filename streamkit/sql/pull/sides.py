@@ -281,11 +281,11 @@ class _SidesReading:
                 "a query in FROM has no name, and the join needs one; expected a name behind it",
                 item.query.span if isinstance(item, Subquery) else self.query.span,
             )
-        if alias.lower() in self.seen:
+        if self.meaning.folded(alias) in self.seen:
             raise self.text.error(
                 f"two sources of the join are called {alias!r}; expected other names, as in FROM {alias} AS a", self.query.span
             )
-        self.seen.append(alias.lower())
+        self.seen.append(self.meaning.folded(alias))
 
 
 _PLACEHOLDER = PlannedSide(PullPlan(None, (), None, None, ()), ())  # of a join whose side is planned once all is known

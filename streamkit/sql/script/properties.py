@@ -254,7 +254,9 @@ class TopicProperties:
     def check_supported(self) -> None:
         """TopologyError for what cannot be done yet."""
         wrap = self.values.get("WRAP_SINGLE_VALUE")
-        if wrap is not None and wrap is not True and str(wrap).lower() != "true":
+        if wrap is not None and str(wrap).lower() not in ("true", "false"):
+            raise self.error("WRAP_SINGLE_VALUE", f"WRAP_SINGLE_VALUE is {wrap!r}; expected true, or no WRAP_SINGLE_VALUE")
+        if wrap is not None and str(wrap).lower() == "false":
             raise self.error(
                 "WRAP_SINGLE_VALUE", "WRAP_SINGLE_VALUE = false cannot be done yet: a value is an object with its columns"
             )

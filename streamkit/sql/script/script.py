@@ -377,6 +377,9 @@ class ScriptLowering:
         missing = [column for column in wanted if column not in given]
         more = [column for column in given if column not in wanted]
         if missing or more:
+            if query.meaning.names_results:
+                bounds = bounds_in(found.source.key or (), found.source.columns or ())
+                more = ["WINDOWSTART and WINDOWEND", *(one for one in more if one not in bounds)] if bounds else more
             told = [*(f"lacks {one}" for one in missing), *(f"has {one} besides" for one in more)]
             raise self.text.error(f"INSERT INTO {name} {' and '.join(told)}; expected the columns {', '.join(wanted)}", span)
         if found.source.key != target.key:

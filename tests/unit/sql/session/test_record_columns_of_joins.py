@@ -1,0 +1,87 @@
+"""ROWTIME and the other columns of records of the ksql dialect, beside columns that differ from them in case only, and in joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import streamkit as sk
+from streamkit.errors import StreamKitError
+
+SOURCES = """
+    CREATE STREAM s (k STRING KEY, `rowtime` BIGINT, `Rowtime` STRING, v INT) WITH (VALUE_FORMAT = 'JSON', PARTITIONS = 1, RETENTION_MS = -1);
+    CREATE STREAM p (k STRING KEY, v INT) WITH (VALUE_FORMAT = 'JSON', PARTITIONS = 1, RETENTION_MS = -1);
+    CREATE TABLE t (k STRING PRIMARY KEY, `rowtime` BIGINT) WITH (VALUE_FORMAT = 'JSON', PARTITIONS = 1, RETENTION_MS = -1);
+    CREATE TABLE u (k STRING PRIMARY KEY, v INT) WITH (VALUE_FORMAT = 'JSON', PARTITIONS = 1, RETENTION_MS = -1);
+    INSERT INTO t (k, `rowtime`, ROWTIME) VALUES ('a', 2, 70);
+    INSERT INTO u (k, v, ROWTIME) VALUES ('a', 3, 71);
+    INSERT INTO s (k, `rowtime`, `Rowtime`, v, ROWTIME) VALUES ('a', 1, 'x', 6, 77);
+    INSERT INTO p (k, v, ROWTIME) VALUES ('a', 5, 78);
+"""
+
+
+@pytest.fixture
+def sql() -> Iterator[sk.SqlSession]:
+    with (
+        sk.open_log(":memory:") as log,
+        sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}, engine="local") as session,
+    ):
+        session.execute(SOURCES)
+        yield session
+
+
+@pytest.mark.parametrize(
+    ("query", "row"),
+    [
+        ("SELECT k, ROWTIME FROM s", {"K": "a", "ROWTIME": 77}),
+        ("SELECT `rowtime`, ROWTIME, `Rowtime` FROM s", {"rowtime": 1, "ROWTIME": 77, "Rowtime": "x"}),
+        ("SELECT *, ROWTIME FROM s", {"K": "a", "rowtime": 1, "Rowtime": "x", "V": 6, "ROWTIME": 77}),
+        ("SELECT s.rowtime FROM s", {"ROWTIME": 77}),
+        ("SELECT ROWTIME, COUNT(*) AS c FROM s GROUP BY ROWTIME", {"ROWTIME": 77, "C": 1}),
+        ("SELECT k, ROWTIME FROM t", {"K": "a", "ROWTIME": 70}),
+        ("SELECT *, ROWTIME FROM t", {"K": "a", "rowtime": 2, "ROWTIME": 70}),
+    ],
+)
+def test_beside_a_column_that_differs_in_case(sql: sk.SqlSession, query: str, row: dict[str, object]) -> None:
+    """ROWTIME keeps its name, and is the time, beside columns that are called so in another case."""
+    assert sql.query(query).to_pylist() == [row]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "s.ROWTIME AS x, s.`rowtime` AS y, t.ROWTIME AS z, t.`rowtime` AS w FROM s JOIN t ON s.k = t.k",
+        "p.ROWTIME AS x, t.ROWTIME AS y, p.ROWOFFSET AS z, p.ROWPARTITION AS w FROM p JOIN t ON p.k = t.k WHERE p.ROWTIME > t.ROWTIME",
+        "s.ROWTIME AS x, p.ROWTIME AS y FROM s JOIN p WITHIN 1 HOUR ON s.k = p.k",
+        "t.ROWTIME AS x, u.ROWTIME AS y FROM t JOIN u ON t.k = u.k",
+    ],
+)
+def test_joins_that_are_run_once_and_go_on(sql: sk.SqlSession, items: str) -> None:
+    """The columns of the records of each side are those of the join that goes on."""
+    first = items[0]
+    kind = "TABLE" if first == "t" else "STREAM"
+    sql.execute(f"CREATE {kind} r AS SELECT {first}.k AS k, {items}")
+    assert sql.catch_up(60)
+    expected = sql.query("SELECT * FROM r").to_pylist()
+    assert len(expected) == 1
+    assert sql.query(f"SELECT {first}.k AS k, {items}").to_pylist() == expected
+
+
+@pytest.mark.parametrize("query", ["SELECT t.k, ROWTIME AS r FROM t JOIN u ON t.k = u.k", "SELECT p.k, ROWTIME AS r FROM p JOIN u ON p.k = u.k"])
+def test_a_time_of_no_side(sql: sk.SqlSession, query: str) -> None:
+    """ROWTIME alone is refused where each row has the times of both sides, at its place."""
+    with pytest.raises(StreamKitError, match=r"ROWTIME may be the time of each source of the join; expected [TP].ROWTIME or U.ROWTIME"):
+        sql.query(query)
+
+
+def test_sources_that_differ_in_case(sql: sk.SqlSession) -> None:
+    """A join finds the columns of two sources whose names differ in case only, run once as in a query that goes on."""
+    sql.execute("CREATE TABLE `p` (k STRING PRIMARY KEY, v INT) WITH (VALUE_FORMAT = 'JSON', PARTITIONS = 1, RETENTION_MS = -1)")
+    sql.execute("INSERT INTO `p` (k, v, ROWTIME) VALUES ('a', 9, 60)")
+    for join in ("FROM p JOIN `p` ON p.k = `p`.k", "FROM p JOIN u `P_` ON p.k = `P_`.k JOIN `p` ON p.k = `p`.k"):
+        assert sql.query(f"SELECT p.v AS x, `p`.v AS y {join}").to_pylist() == [{"X": 5, "Y": 9}]
+        assert sql.query(f"SELECT * {join}").to_pylist()[0] | {"P_V": 5, "p_V": 9} == sql.query(f"SELECT * {join}").to_pylist()[0]
+    sql.execute("CREATE STREAM r AS SELECT p.k, p.v AS x, `p`.v AS y FROM p JOIN `p` ON p.k = `p`.k")
+    assert sql.catch_up(60)
+    assert sql.query("SELECT x, y FROM r").to_pylist() == [{"X": 5, "Y": 9}]
