@@ -187,7 +187,11 @@ class QueryNames:
         kept = self.scope.named(PSEUDO_COLUMNS.get(name.upper(), ""), source, keeps_case=True)
         value = self.meaning.record_column(name, is_stream=bool(kept))
         of_side = Reference(part(kept[0].column)) if kept else None
-        return None if value is None else rewritten(value, lambda one: of_side if isinstance(one, Reference) else None, self.text.places)
+        return (
+            None
+            if value is None
+            else rewritten(value, lambda one: of_side if isinstance(one, Reference) else None, self.text.places)
+        )
 
     def _check_whose_time(self, parts: Sequence[str], own: Expression, reference: Reference, around: TextSpan) -> None:
         """TopologyError for ROWTIME without its source, where each row has the times of several."""
@@ -196,7 +200,8 @@ class QueryNames:
         if isinstance(own, Reference):
             choices = " or ".join(f"{part(source)}.{ROW_TIMES}" for source in self.scope.sources)
             raise TopologyError(
-                f"{ROW_TIMES} may be the time of each source of the join; expected {choices}", self.text.at_part(reference, around)
+                f"{ROW_TIMES} may be the time of each source of the join; expected {choices}",
+                self.text.at_part(reference, around),
             )
 
     def _unknown(self, reference: Reference, parts: Sequence[str]) -> Expression:

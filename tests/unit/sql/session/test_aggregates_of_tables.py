@@ -11,7 +11,16 @@ import streamkit as sk
 from streamkit.errors import StreamKitError
 from tests.kit.sampling import seeds
 
-TAKING_BACK = ("HISTOGRAM(s)", "ATTR(v)", "CORRELATION(v, k)", "STDDEV_SAMP(v)", "SUM(v)", "AVG(v)", "MAX(s)", "COUNT_DISTINCT(s)")
+TAKING_BACK = (
+    "HISTOGRAM(s)",
+    "ATTR(v)",
+    "CORRELATION(v, k)",
+    "STDDEV_SAMP(v)",
+    "SUM(v)",
+    "AVG(v)",
+    "MAX(s)",
+    "COUNT_DISTINCT(s)",
+)
 KEEPING = ("TOPK(v, 2)", "TOPKDISTINCT(v, 2)", "EARLIEST_BY_OFFSET(v)", "LATEST_BY_OFFSET(v)")
 
 
@@ -21,16 +30,20 @@ def sql() -> Iterator[sk.SqlSession]:
         sk.open_log(":memory:") as log,
         sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}, engine="local") as session,
     ):
-        session.execute("CREATE TABLE t (k INT PRIMARY KEY, g STRING, s STRING, v INT) WITH (PARTITIONS = 2, VALUE_FORMAT = 'JSON')")
+        session.execute(
+            "CREATE TABLE t (k INT PRIMARY KEY, g STRING, s STRING, v INT) WITH (PARTITIONS = 2, VALUE_FORMAT = 'JSON')"
+        )
         yield session
 
 
 def comparable(row: dict[str, object]) -> str:
     """A row without the order of its maps, and without the last digits of numbers from which others were taken away."""
-    return str({
-        name: sorted(value) if isinstance(value, list) else round(value, 6) + 0.0 if isinstance(value, float) else value
-        for name, value in row.items()
-    })
+    return str(
+        {
+            name: sorted(value) if isinstance(value, list) else round(value, 6) + 0.0 if isinstance(value, float) else value
+            for name, value in row.items()
+        }
+    )
 
 
 @pytest.mark.parametrize("seed", seeds(3))
@@ -42,7 +55,9 @@ def test_once_as_persistent(sql: sk.SqlSession, seed: int) -> None:
     sql.execute(f"CREATE TABLE r AS {query}")
     groups, texts = ("'a'", "'b'"), ("'x'", "'y'", "NULL")
     rows = ["(6, 'a', 'x', 1)", "(7, 'b', 'y', 2)"]  # which stay, since a persistent query keeps a group without rows
-    rows += [f"({random.randrange(6)}, {random.choice(groups)}, {random.choice(texts)}, {random.randrange(4)})" for _ in range(30)]
+    rows += [
+        f"({random.randrange(6)}, {random.choice(groups)}, {random.choice(texts)}, {random.randrange(4)})" for _ in range(30)
+    ]
     sql.execute(f"INSERT INTO t VALUES {', '.join(rows)}")
     assert sql.catch_up(60)
     once, persistent = (sorted(map(comparable, sql.query(text).to_pylist())) for text in (query, "SELECT * FROM r"))
@@ -72,6 +87,6 @@ def test_insert_of_rows_with_windows(sql: sk.SqlSession) -> None:
 
 def test_a_wrapping_that_is_no_boolean() -> None:
     """WRAP_SINGLE_VALUE of the Spark dialect says which values there are."""
-    with sk.open_log(":memory:") as log, sk.SqlSession(log) as session:
-        with pytest.raises(StreamKitError, match="WRAP_SINGLE_VALUE is 'x'; expected true, or no WRAP_SINGLE_VALUE"):
-            session.execute("CREATE STREAM s (k STRING KEY, v INT) WITH (WRAP_SINGLE_VALUE = 'x')")
+    expected = pytest.raises(StreamKitError, match="WRAP_SINGLE_VALUE is 'x'; expected true, or no WRAP_SINGLE_VALUE")
+    with sk.open_log(":memory:") as log, sk.SqlSession(log) as session, expected:
+        session.execute("CREATE STREAM s (k STRING KEY, v INT) WITH (WRAP_SINGLE_VALUE = 'x')")

@@ -68,10 +68,14 @@ def test_joins_that_are_run_once_and_go_on(sql: sk.SqlSession, items: str) -> No
     assert sql.query(f"SELECT {first}.k AS k, {items}").to_pylist() == expected
 
 
-@pytest.mark.parametrize("query", ["SELECT t.k, ROWTIME AS r FROM t JOIN u ON t.k = u.k", "SELECT p.k, ROWTIME AS r FROM p JOIN u ON p.k = u.k"])
+@pytest.mark.parametrize(
+    "query", ["SELECT t.k, ROWTIME AS r FROM t JOIN u ON t.k = u.k", "SELECT p.k, ROWTIME AS r FROM p JOIN u ON p.k = u.k"]
+)
 def test_a_time_of_no_side(sql: sk.SqlSession, query: str) -> None:
     """ROWTIME alone is refused where each row has the times of both sides, at its place."""
-    with pytest.raises(StreamKitError, match=r"ROWTIME may be the time of each source of the join; expected [TP].ROWTIME or U.ROWTIME"):
+    with pytest.raises(
+        StreamKitError, match=r"ROWTIME may be the time of each source of the join; expected [TP].ROWTIME or U.ROWTIME"
+    ):
         sql.query(query)
 
 
