@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from streamkit.plan.joining import ColumnSources
     from streamkit.plan.program import Program
 
+SINCE_1970 = "where unix_millis(timestamp_millis(_timestamp)) >= 0"  # how the ksql dialect once left out records before 1970
 TEXT_MAX = 240  # longer texts are cut, and told apart by a digest: a column may be made of another twice, and that again
 
 
@@ -56,9 +57,14 @@ class Origin:
 
 
 class Origins:
-    """The origins of the steps of a program; of its topics, the records of those that are `gone` came from others of these names."""
+    """
+    The origins of the steps of a program; of its topics, the records of those that are `gone` came from others of these names.
 
-    def __init__(self, program: Program, with_code: bool, gone: Collection[str] = ()) -> None:
+    `since_1970`: a filter by which sources once left out records before 1970 is not told, since they do so while they read.
+    """
+
+    def __init__(self, program: Program, with_code: bool, gone: Collection[str] = (), since_1970: bool = False) -> None:
+        self._since_1970 = since_1970
         self._program = program
         self._with_code = with_code
         self._gone = gone
@@ -92,6 +98,8 @@ class Origins:
         That order follows from the order of declarations. It decides which of two rows of a key stays in a table, and what a row meets.
         """
         traits, turn = operator.traits, self._program.turns.get(operator.id)
+        if self._since_1970 and len(above) == 1 and operator.origin(above, name).rows == f"{above[0].rows} {SINCE_1970}":
+            return above[0]
         if turn is None or not turn.shares_records:
             # Rows of several streams as one: it does not matter which of them was named first.
             return operator.origin(sorted(above, key=lambda one: one.rows) if traits.mixes_inputs else above, name)

@@ -19,6 +19,7 @@ from streamkit.engine.evolution.definition import (
     in_stored_order,
     keeping_ahead,
     original_of,
+    reads_since_1970,
 )
 from streamkit.engine.evolution.replaying import (
     check_records,
@@ -318,6 +319,7 @@ class Continuation:
             argument_types=self.known is not None and is_earlier(self.known),
             origins=before is not None and has_steps(before),
             code=before is not None and before.python == self.program.python,
+            since_1970=reads_since_1970(self.program),
         )
 
 

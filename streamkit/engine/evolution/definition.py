@@ -18,6 +18,7 @@ from streamkit.plan.earlier_program import GROUP_SUFFIX
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.operator import Operator
 from streamkit.plan.operators.aggregate import Aggregate
+from streamkit.plan.operators.event_times import EventTimes
 from streamkit.plan.origin import Origin, Origins
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.schema import Schema, SchemaColumn
@@ -56,19 +57,21 @@ class Telling:
     What a definition tells: `argument_types` tells apart aggregates that keep the same columns now and did not in state of the format before.
 
     `origins` tells where rows come from, as programs of format 1 do not; `code` tells functions of users by their code, which another
-    version of Python compiles otherwise. The topics that are `gone` are others than those of their names now.
+    version of Python compiles otherwise. The topics that are `gone` are others than those of their names now. `since_1970`: sources leave out
+    records before 1970 while they read, which a filter behind them did once.
     """
 
     argument_types: bool = False
     origins: bool = True
     code: bool = True
     gone: frozenset[str] = frozenset()
+    since_1970: bool = False
 
 
 def definition(program: Program, store: ProgramStore, telling: Telling = Telling()) -> dict[str, str]:
     """What a store holds: what its key is, its aggregates or columns by name, its windows, its rows; text by part, in the stored order."""
     keeper = program.keeper(store.name)
-    taken = Origins(program, telling.code, telling.gone).taken_by(keeper) if telling.origins else []
+    taken = Origins(program, telling.code, telling.gone, telling.since_1970).taken_by(keeper) if telling.origins else []
     rows = taken[0] if taken and (keeper.traits.follows_rows or keeper.traits.holds_back) else None
     # The steps before a stream's aggregation may change, so its columns are as they come. What stands within it counts, with the code of functions.
     records = Origin("records", with_code=telling.code) if rows is None else rows
@@ -89,6 +92,11 @@ def definition(program: Program, store: ProgramStore, telling: Telling = Telling
     for number, origin in enumerate(taken, 1):
         parts |= {f"{TOPIC} {topic}" + (f" of input {number}" if number > 1 else ""): "read" for topic in origin.topics}
     return parts
+
+
+def reads_since_1970(program: Program) -> bool:
+    """Whether a source of the program leaves out records before 1970 while it reads."""
+    return any(isinstance(one, EventTimes) and one.since_1970 for one in program.operators)
 
 
 def _window_texts(keeper: Operator, store: ProgramStore) -> dict[str, str]:

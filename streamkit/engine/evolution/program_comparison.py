@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from streamkit.engine.evolution.definition import Difference, Telling, definition, differences, original_of
+from streamkit.engine.evolution.definition import Difference, Telling, definition, differences, original_of, reads_since_1970
 from streamkit.plan.earlier_program import has_steps
 from streamkit.plan.operator import Operator
 from streamkit.plan.plain import to_plain
@@ -137,7 +137,7 @@ def _store_changes(before: Program | None, program: Program) -> Iterator[Program
 
 
 def _store_differences(before: Program, program: Program, store: str) -> list[Difference]:
-    telling = Telling(origins=has_steps(before), code=before.python == program.python)
+    telling = Telling(origins=has_steps(before), code=before.python == program.python, since_1970=reads_since_1970(program))
     held, made = (definition(one, one.store(store), telling) for one in (before, program))
     logged = ["off" if store in one.unlogged else "on" for one in (before, program)]
     return [*differences(held, made), *([Difference("its log", *logged)] if logged[0] != logged[1] else [])]

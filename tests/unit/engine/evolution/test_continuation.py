@@ -270,3 +270,26 @@ def test_a_store_that_is_there_is_not_dropped(log):
     with pytest.raises(TopologyError, match=r"drop_store\('first'\) names a store that the topology still has") as caught:
         compile(two_stores("first", dropped=["first"]), log)
     assert caught.value.at is not None and caught.value.at.file == __file__
+
+
+def table_of_times(*, since_1970, filter=None):
+    """A table of the newest records, whose times a column says, and its groups."""
+    app = sk.Topology("t")
+    records = app.stream("in", timestamp="a", since_1970=since_1970)
+    records = records if filter is None else records.filter(filter)
+    records.to_table(store="rows").group_by(b="b").agg(store="s", n=F.count("*")).to("out")
+    return app
+
+
+def test_sources_that_leave_out_old_times_as_a_filter_did(log):
+    """A table goes on that a filter once kept free of records before 1970, if its source does so now; and only then."""
+    before = table_of_times(since_1970=False, filter="unix_millis(_timestamp) >= 0")
+    append(log, "in", [{**ROW, "a": 5, "ts": 5}])
+    execute(log, compile(before, log), Run(drain=False))
+
+    with pytest.raises(OrphanedStateError, match="the source of its rows was"):
+        execute(log, compile(table_of_times(since_1970=False), log), Run(drain=False))
+
+    append(log, "in", [{**ROW, "k": "y", "a": 6, "ts": 6}])
+    execute(log, compile(table_of_times(since_1970=True), log), Run(drain=False))
+    assert stored(log, "t", "s") == [{"b": 100, "n": 2}]
