@@ -21,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 SILENCE_S = 30  # of a client that is to say something; then its connection is closed
 _CONNECTIONS_WAITING = 2_048
+_LOOK_FOR_CLIENT_S = 30  # without a byte from it; then the system asks whether its host is there
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # with which a client of HTTP/2 begins, whether TLS has named the protocol or not
 _logger = logging.getLogger(__name__)
 _logger.setLevel(logging.ERROR)  # uvicorn warns of each request that is no HTTP, and its sender has the answer
@@ -82,7 +83,7 @@ def listener_at(host: str, port: int) -> socket.socket:
             socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
         )  # of each connection: a host that vanished reads no stream any more
         if hasattr(socket, "TCP_KEEPIDLE"):
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENCE_S)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _LOOK_FOR_CLIENT_S)
         listener.bind(address)
         listener.listen(_CONNECTIONS_WAITING)
     except BaseException:

@@ -544,7 +544,8 @@ def test_limits_are_said(log):
         assert (answer.status_code, answer.json()["error_code"]) == (413, 41_300) and "add LIMIT" in answer.json()["hint"]
         body = {"sql": "SELECT * FROM orders EMIT CHANGES"}
         with client.stream("POST", "/query-stream", json=body) as first:
-            next(first.iter_lines())
+            lines = first.iter_lines()  # which is kept, since without it the reader has gone
+            next(lines)
             second = client.post("/query-stream", json=body)
             assert (second.status_code, second.json()["error_code"]) == (429, 42_900)
 
