@@ -10,6 +10,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.recast import recast
+
 UNITS = ("s", "ms", "us")
 _BOUNDS = {  # the first number of a unit in year 1, and the first after year 9999
     unit: np.array(["0001-01-01", "10000-01-01"], f"M8[{unit}]").astype(np.int64).tolist() for unit in ("D", *UNITS)
@@ -66,7 +68,7 @@ def _with_far_years(column: pa.Array, numbers: pa.Array, unit: str, between: str
     """Times of any years: those at the same place in the 400 years from 1970 on, after which the calendar repeats itself, with their own year."""
     counts = numbers.fill_null(0).to_numpy().astype(np.int64)
     turns, near = np.divmod(counts, _PERIODS[unit])
-    texts = spelled_times(where_valid(column, pa.array(near, numbers.type)).cast(column.type), between)
+    texts = spelled_times(recast(where_valid(column, pa.array(near, numbers.type)), column.type), between)
     years = near.astype(f"M8[{unit}]").astype("M8[Y]").astype(np.int64) + 1970 + 400 * turns
     named = [f"{year:04}" if 1 <= year <= 9999 else f"{year:+05}" for year in years.tolist()]
     return pc.binary_join_element_wise(pa.array(named), pc.utf8_slice_codeunits(texts, 4), "")
