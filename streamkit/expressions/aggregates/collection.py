@@ -97,22 +97,22 @@ def _lists(offsets: Integers, values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _merge_lists(states: States, accumulate: Accumulator) -> list[pa.Array]:
-    return [joined(states[0], accumulate, lambda owners, values: np.arange(len(values)))]
+    return [joined(states[0], accumulate, lambda owners, values: np.arange(len(values)), ELEMENTS_MAX)]
 
 
 def _merge_all(states: States, accumulate: Accumulator) -> list[pa.Array]:
-    return [joined(states[0], accumulate, lambda owners, values: np.arange(len(values)), elements_max=None)]
+    return [joined(states[0], accumulate, lambda owners, values: np.arange(len(values)), None)]
 
 
 def _merge_sets(states: States, accumulate: Accumulator) -> list[pa.Array]:
-    return [joined(states[0], accumulate, _first_of_each)]
+    return [joined(states[0], accumulate, _first_of_each, ELEMENTS_MAX)]
 
 
 def joined(
     column: pa.Array,
     accumulate: Accumulator,
     keep: Callable[[Integers, pa.Array], Integers],
-    elements_max: int | None = ELEMENTS_MAX,
+    elements_max: int | None,
 ) -> pa.Array:
     """The elements of the rows that each result combines, those that `keep` gives the places of, and one too many at most."""
     runs = accumulate.runs

@@ -61,7 +61,7 @@ export function situation(text, kind = '') {
   const place = document.getElementById('situation'), isBad = kind === 'bad';
   if (!isBad) heard = new Date();
   const told = isBad && heard ? `${/[.!?]$/.test(text) ? text : `${text}.`} What is shown is of ${heard.toISOString().slice(11, 19)}.` : text;
-  if (place.textContent !== told) place.textContent = told;
+  if (place.textContent !== told) place.textContent = place.title = told;  // of a long one the header shows the beginning
   place.className = kind;
   document.body.classList.toggle('away', isBad);
 }

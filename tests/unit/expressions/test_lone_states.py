@@ -16,12 +16,12 @@ from streamkit.expressions.aggregates import AGGREGATES, fold, running
 from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.opening import open_log
 from streamkit.plan.expression import TypedAggregate
-from streamkit.plan.expression_text import OF_KSQL
+from streamkit.plan.expression_text import GROUP_VALUES, OF_KSQL
 
 DOUBLES = [None, 0.1, -0.0, 1e308, math.inf, math.nan, -1e308, 3.0, 0.7]
 TEXTS = [None, "a", "", "é", "a", "b", None, "c", "a"]
 WITH_ARGUMENTS = {"count_if", "max_by", "min_by", "top_k", "bottom_k", "percentile_approx", "percentile"}
-INTERNAL = {"number_of_members"}  # of groups of tables, which no user calls
+INTERNAL = {"number_of_members", GROUP_VALUES}  # of groups of tables, and of functions in Python; no user calls them
 OF_SPARK = {name for name in AGGREGATES if not name.startswith(OF_KSQL)}  # tests/unit/sql/ksql asks the others
 CONDITIONS = [None, True, False] * 3
 

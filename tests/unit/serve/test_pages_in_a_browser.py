@@ -196,6 +196,16 @@ def test_tails_of_a_topic_that_is_made_again(browser, log):
         context.close()
 
 
+def test_the_figures_of_a_topic_are_those_of_its_tail(page, log):
+    """While records come, the head of the page counts them too."""
+    page.goto("/topics/orders?live=true")
+    expect(page, "document.body.innerText.includes('Waiting for records')")
+    expect(page, "/records\\s+60\\b/.test(document.querySelector('dl.facts').innerText)")
+    page.evaluate("() => { const now = Date.now; Date.now = () => now() + 10_000; }")
+    send_orders(log, 5_000, 3)
+    expect(page, "/records\\s+63\\b/.test(document.querySelector('dl.facts').innerText)")
+
+
 def test_a_condition_that_does_not_fit_for_a_while(browser, log):
     """A tail whose condition the topic refuses after it was made again goes on once it fits again."""
     with Server(log, port=0) as server:
@@ -800,6 +810,21 @@ def test_an_application_with_many_steps_is_shown(browser, tmp_path):
             assert opened.locator(".graph .box").count() == 81
             assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
             opened.close()
+
+
+def test_what_was_asked_for_last_is_shown(page):
+    """A list of rows whose answer comes after that of a key, which was asked for later, does not replace it."""
+    waiting = []
+    page.route("**/stores/per_customer/rows*", waiting.append)
+    page.goto("/applications/totals/stores/per_customer")
+    expect(page, "document.querySelector('input[name=customer]')")
+    page.locator("input[name=customer]").fill("c1")
+    page.get_by_role("button", name="Look up").click()
+    expect(page, "document.body.innerText.includes('1 row of this key.')")
+    with page.expect_response("**/stores/per_customer/rows*"):
+        waiting[0].continue_()
+    page.wait_for_timeout(300)
+    assert "1 row of this key." in text_of(page, "main")
 
 
 def test_back_leads_to_what_was_chosen_before(page):

@@ -365,7 +365,7 @@ def _collecting(is_set: bool) -> MergeStates:
             kept: Integers = order[within < most[owners[order]]]
             return kept
 
-        return [joined(lists, accumulate, keep), limits]
+        return [joined(lists, accumulate, keep, ELEMENTS_MAX), limits]
 
     return merge
 

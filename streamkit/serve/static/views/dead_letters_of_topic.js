@@ -20,12 +20,14 @@ export async function render({model, el, signal, go}) {
   const path = `/api/v1/dead-letters/${encodeURIComponent(name)}`;
   const where = make('input', {class: 'wide', value: query.where ?? '', placeholder: "such as operator = 'parse'"});
   const note = make('p', {class: 'quiet', role: 'status'}), more = make('button', {type: 'button', hidden: true}, 'Older ones');
-  let at = query.cursor ?? null, cursor = null;
+  let at = query.cursor ?? null, cursor = null, turns = 0;
   const state = () => `${address('dead-letters', name)}?${new URLSearchParams(Object.entries({where: where.value, cursor: at}).filter(([, value]) => value))}`;
   const read = async () => {
+    const turn = ++turns;  // what was asked for last is shown, also where an earlier answer takes longer
     note.textContent = 'Reading …';
     try {
       const page = await ask(path, {where: where.value, cursor: at}, {signal}), found = page.dead_letters;
+      if (turn !== turns) return;
       cursor = page.cursor, more.hidden = page.is_complete;
       const some = where.value ? ' that match' : '', which = at ? 'older ones' : 'the newest';
       note.textContent = `${counted(found.length, 'dead letter')}${some}${page.is_complete && !at ? '' : `, ${which}`}; the topic has ${number(page.total)} in all${page.is_complete ? '' : ', and there are older ones'}.`;
@@ -39,7 +41,11 @@ export async function render({model, el, signal, go}) {
         {title: 'application', of: one => one.application}, {title: 'attempt', of: one => one.attempt, isNumber: true},
         {title: 'dead letter', of: one => `${one._partition}/${one._offset}`},
       ], found, {empty: 'No dead letter.'}));
-    } catch (error) { note.textContent = '', more.hidden = true; list.replaceChildren(problem(error)); }
+    } catch (error) {
+      if (turn !== turns) return;
+      note.textContent = '', more.hidden = true;
+      list.replaceChildren(problem(error));
+    }
   };
   more.onclick = () => { at = cursor; go(state(), {isSamePage: true}); read(); };
   const again = (fields, text, which = '') => changeButton(text, twoSteps({
@@ -50,7 +56,7 @@ export async function render({model, el, signal, go}) {
   }));
   const all = again(() => where.value ? {where: where.value} : {}, 'Send all of these again …');
   el.replaceChildren(make('h1', {}, name), make('p', {}, 'dead letters; the records of the topic are at ', link(name, 'topics', name)),
-    make('form', {onsubmit: event => { event.preventDefault(); at = null; go(state(), {isSamePage: true}); read(); }},
+    make('form', {onsubmit: event => { event.preventDefault(); at = null; asked.replaceChildren(); go(state(), {isSamePage: true}); read(); }},
       make('label', {}, 'where', where), make('button', {type: 'submit'}, 'Show'), all), asked, note, list, more);
   await read();
 }

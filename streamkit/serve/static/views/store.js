@@ -53,36 +53,42 @@ export async function render({model, el, signal, go}) {
   const addressOf = row => here({...Object.fromEntries(names.filter(column => column in row).map(column => row[column] === null ? [`null.${column}`, 'true'] : [`key.${column}`, row[column]])), ...moment()});
   const isShort = row => names.every(column => String(row[column] ?? '').length <= KEY_SHOWN);
   const moment = () => Object.fromEntries([then, ...(hasVersions ? [validAt] : [])].map(input => [input.name, input.value.trim()]).filter(([, value]) => value));
+  // What was asked for last is shown, also where an earlier answer takes longer.
+  let asked = 0;
+  const answer = async (path, parameters, show) => {
+    const turn = ++asked;
+    try {
+      const found = await ask(path, parameters, {signal});
+      if (turn === asked) show(found);
+    } catch (error) { if (turn === asked) failed(error); }
+  };
   const lookUp = async () => {
     state({...keyState(), ...moment()});
     more.hidden = true;
-    try {
-      const found = await ask(base, {...key(), ...moment()}, {signal});
+    await answer(base, {...key(), ...moment()}, found => {
       draw(found.rows, `${number(found.rows.length)} row${found.rows.length === 1 ? '' : 's'} of this key.`);
-    } catch (error) { failed(error); }
+    });
   };
   const history = async (limit = null) => {
     state({...keyState(), history: 'true'});
     more.hidden = true;
     note.textContent = 'Reading its changes …';
     rows.replaceChildren();
-    try {
-      const found = await ask(`${base}/history`, {...key(), limit}, {signal});
+    await answer(`${base}/history`, {...key(), limit}, found => {
       const changes = found.changes.map(({epoch, committed_at, is_deleted, ...row}) => ({epoch: epoch ?? 'forgotten', committed: timeText(committed_at), what: is_deleted ? 'deleted' : 'written', ...row, [GONE]: is_deleted}));
       const which = found.is_complete ? `${number(changes.length)} change${changes.length === 1 ? '' : 's'} of this key` : `The newest ${number(changes.length)} changes of this key`;
       draw(changes, `${which}, oldest first; ${found.is_complete ? 'compaction leaves the newest one of each row' : 'there are earlier ones'}.`);
       more.hidden = found.is_complete || limit === CHANGES_MOST;
       more.textContent = 'Earlier changes', more.onclick = () => history(CHANGES_MOST);
-    } catch (error) { failed(error); }
+    });
   };
   const read = async (after = null, isAsked = false) => {
     const wanted = {start: start.value, end: end.value, ...moment()};
     if (isAsked) state(Object.fromEntries(Object.entries({...wanted, cursor: after}).filter(([, value]) => value)));
-    try {
-      const page = await ask(`${base}/rows`, {...wanted, cursor: after}, {signal});
+    await answer(`${base}/rows`, {...wanted, cursor: after}, page => {
       cursor = page.cursor, more.hidden = !cursor, more.textContent = 'Next page', more.onclick = () => read(cursor, true);
       draw(page.rows, `${number(page.rows.length)} rows${cursor ? '; there are more' : ''}.`, {isListed: true});
-    } catch (error) { failed(error); }
+    });
   };
   form.onsubmit = event => { event.preventDefault(); lookUp(); };
   const first = query.history ? history() : names.some(column => `key.${column}` in query || nulls[column]?.checked) ? lookUp() : read(query.cursor ?? null);

@@ -5,6 +5,7 @@ import {ask} from '../model.js';
 import {listen} from '../streams.js';
 
 const KEPT = 200; // rows of the live tail
+const ABOUT_MS = 5000; // how old the figures of the topic may be while records come
 const OWN = ['_timestamp', '_partition', '_offset', '_deleted', '_headers'];
 
 export async function render({model, el, signal, go, situation}) {
@@ -50,11 +51,16 @@ export async function render({model, el, signal, go, situation}) {
       if (error.name !== 'AbortError') failed(error);
     }
   };
-  const describe = () => ask(base, {}, {signal}).then(found => {
-    about.replaceChildren(...described(found));
-    types = typesOf(found.schema ?? '');
-    drawRows();  // which may have come before their types
-  }, error => about.replaceChildren(problem(error)));
+  let described = 0;
+  const describe = () => {
+    described = Date.now();
+    return ask(base, {}, {signal}).then(found => {
+      const isOpen = about.querySelector('details')?.open ?? false;
+      about.replaceChildren(...descriptionOf(found, isOpen));
+      types = typesOf(found.schema ?? '');
+      drawRows();  // which may have come before their types
+    }, error => about.replaceChildren(problem(error)));
+  };
   const tail = own => {
     rows = [], kept = new Set(), pause.textContent = 'Pause';
     note.textContent = 'Connecting …';
@@ -72,6 +78,8 @@ export async function render({model, el, signal, go, situation}) {
       records: found => {
         const came = found.records ?? found;
         seen += came.length;
+        situation('');  // what is shown is of now
+        if (Date.now() - described > ABOUT_MS) describe();
         const fresh = new Set(came);
         rows = newestFirst(came).concat(rows).slice(0, KEPT), kept = new Set(rows.filter(row => fresh.has(row) || isPaused && kept.has(row)));
         drawRows();
@@ -101,12 +109,12 @@ export async function render({model, el, signal, go, situation}) {
   await read(query.cursor ?? null);
 }
 
-function described(found) {
+function descriptionOf(found, isOpen) {
   const config = Object.entries(found.config ?? {}).map(([setting, value]) => ({setting, value}));
   return [
     facts([['key', found.key.join(', ')], ['event time', found.timestamp], ['format', found.format], ['records', number(found.rows)], ['size', bytes(found.bytes)],
       ['partitions', found.partitions.length], ['schema', found.schema], ['version of the schema', found.version]]),
-    config.length ? make('details', {}, make('summary', {}, 'Settings'), table([{title: 'setting', of: one => one.setting}, {title: 'value', of: one => shown(one.value), isValue: true}], config)) : '',
+    config.length ? make('details', {open: isOpen}, make('summary', {}, 'Settings'), table([{title: 'setting', of: one => one.setting}, {title: 'value', of: one => shown(one.value), isValue: true}], config)) : '',
   ];
 }
 
