@@ -815,7 +815,11 @@ def test_an_application_with_many_steps_is_shown(browser, tmp_path):
 def test_what_was_asked_for_last_is_shown(page):
     """A list of rows whose answer comes after that of a key, which was asked for later, does not replace it."""
     waiting = []
-    page.route("**/stores/per_customer/rows*", waiting.append)
+
+    def wait(route):
+        waiting.append(route)
+
+    page.route("**/stores/per_customer/rows*", wait)
     page.goto("/applications/totals/stores/per_customer")
     expect(page, "document.querySelector('input[name=customer]')")
     page.locator("input[name=customer]").fill("c1")
