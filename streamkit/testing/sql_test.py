@@ -140,7 +140,7 @@ class _TestedApplication:
 
     @property
     def flows(self) -> tuple[set[str], set[str]]:
-        """The topics that it reads, and those that it writes."""
+        """The topics that the query reads, and the topics that it writes."""
         return {one.topic for one in self.program.inputs}, {one.topic for one in self.program.outputs}
 
 

@@ -94,7 +94,7 @@ def pattern_text(pattern: str) -> str:
 
 @lru_cache(maxsize=1024)
 def ksql_type(type: str) -> str:
-    """A type in ksqlDB's words, as a statement writes it: `ARRAY<INTEGER>`; names of fields that are not in capitals stand in backticks."""
+    """A type in ksqlDB's words, as a statement writes it: `ARRAY<INTEGER>`; the name of a field has backticks unless it is in capitals."""
     if element := element_of(type):
         return f"ARRAY<{ksql_type(element)}>"
     if entry := entry_of(type):

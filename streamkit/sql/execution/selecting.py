@@ -65,7 +65,7 @@ class SessionRelations:
 
 
 def _skipping(source: ReadRows) -> ReadRows:
-    """A topic, of which records that cannot be read are left out; of a store there are none."""
+    """The source without records that cannot be read; a store has no such rows."""
     return replace(source, skips_unreadable=True) if isinstance(source, TopicRows) else source
 
 

@@ -104,7 +104,7 @@ class PullReader:
     def _read(self, inputs: Sequence[PullInput]) -> list[pa.Table]:
         now = [one.source for one in inputs if isinstance(one.source, StoreRows) and one.as_of_ms is None]
         topics_read = [(one.source, one.as_of_ms is None) for one in inputs if isinstance(one.source, TopicRows)]
-        if not topics_read and len(now) == 1:  # a call of a view is of one moment by itself
+        if not topics_read and len(now) == 1:  # one call of one view sees one moment anyway
             return self._gathered(inputs, [self._view(now[0])], [])
         with views_at_now(
             [self._view(one) for one in now],

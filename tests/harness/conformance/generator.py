@@ -77,7 +77,7 @@ class Generator:
         }
 
     def case_of_newest(self) -> Json:
-        """A case of windows, of which the output shows the newest result of each step."""
+        """A case of windows whose output shows the newest result of each step."""
         place = self.windowed(can_be_final=False)
         topology = {
             "types": {"key": self.key, "value": self.value},

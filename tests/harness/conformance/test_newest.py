@@ -38,7 +38,7 @@ def cases() -> list[Json]:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_each_step_gives_what_is_newest(part: int, record_property: Any) -> None:
-    """The newest results of each record are those that the rules say, in the order in which Kafka Streams emits them."""
+    """The engine gives the newest results that the rules give, in the order of Kafka Streams."""
     tried = cases()
     record_property("tried", {"newest results of windows, step by step": len(tried)})
     found = {case["name"]: stepwise_difference(case) for case in tried}

@@ -149,7 +149,7 @@ def test_every_day_goes_round(number):
     "query", ["SELECT * FROM far", "SELECT * FROM far EMIT CHANGES LIMIT 2", "PRINT far FROM BEGINNING LIMIT 2"]
 )
 def test_queries_of_sql_show_them(streamkit, far, query, options):
-    """As tables and as JSON, of queries that are run once and of those that go on; inside of lists and maps, too."""
+    """Tables and JSON show them, for queries that are run once and queries that go on, also inside lists and maps."""
     declared = "CREATE STREAM far (n INT, day DATE, at TIMESTAMP, local TIMESTAMP_NTZ); SET 'auto.offset.reset' = 'earliest'"
     out = streamkit("sql", *options, "-e", declared, "-e", query)
     assert all(TEXTS[name] in out for name in ("day", "at", "local"))

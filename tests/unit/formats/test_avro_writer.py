@@ -333,7 +333,7 @@ def test_far_times_are_read_one_by_one_too():
 
 
 def test_a_far_date_beside_a_value_of_an_open_type():
-    """Such a row is written by itself, in values of Python, which has no such date; the error says so in our words."""
+    """Such a row is written alone, as values of Python; Python has no such date, and our error says so."""
     schema = {"type": "record", "name": "R", "fields": [
         {"name": "a", "type": {"type": "int", "logicalType": "date"}}, {"name": "b", "type": ["null", "int", "string"]},
     ]}  # fmt: skip

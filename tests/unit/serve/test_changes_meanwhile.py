@@ -62,7 +62,7 @@ def outcomes(monkeypatch, statement, meanwhile):
 
 @pytest.mark.parametrize("statement", ["DESCRIBE s", "DESCRIBE t EXTENDED"])
 def test_what_is_described_is_there_or_not(monkeypatch, statement):
-    """It is told as it was, or that there is none of that name; the answer never fails in between."""
+    """The answer describes the object as it was, or says that there is none of that name; it never fails in between."""
     found = list(outcomes(monkeypatch, statement, DROP_ALL))
     told = [one for one in found if not isinstance(one, StreamKitError)]
     for (entity,), (result,) in told:
