@@ -43,6 +43,7 @@ TOGETHER = (  # files whose tests share what takes seconds to make, or would slo
     "tests/unit/topologies/test_loading.py",
     "tests/unit/wheel/test_wheel.py",
 )
+LAST_OF_LONG = "tests/unit/notebooks/test_notebooks.py"  # its JVMs start when those of Spark, Kafka and PostgreSQL's tests have
 PLACES = {"place", "shared_place"}
 TAKEN_CASES = {  # how many cases a run takes of tests that have many dear ones: seeds, or histories that only chance tells apart
     "tests/harness/conformance/test_conformance.py::test_all_records_at_once_give_what_the_rules_say": 40,
@@ -127,9 +128,13 @@ class Places(list[str]):
 
 
 def long_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Those with the session, then those of foreign systems, those that keep a worker for long, and the rest; in each the order stays."""
-    systems = {item: system_of(item) for item in items}
-    return sorted(items, key=lambda item: (systems[item] != SESSION, systems[item] is None, not is_long(item)))
+    """Those with the session, then those of foreign systems, those that keep a worker for long, notebooks last, and the rest; in each the order stays."""
+
+    def rank(item: pytest.Item) -> tuple[bool, bool, bool, bool]:
+        system, file = system_of(item), item.nodeid.partition("::")[0]
+        return system != SESSION, system is None, not is_long(item), file == LAST_OF_LONG
+
+    return sorted(items, key=rank)
 
 
 def is_long(item: pytest.Item) -> bool:
