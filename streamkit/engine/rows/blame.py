@@ -9,6 +9,7 @@ import pyarrow as pa
 from streamkit.engine.rows.place import OPERATORS, has_place
 from streamkit.engine.rows.rows import brought_by_time, plain
 from streamkit.errors import EvaluationError
+from streamkit.expressions.core.failing_rows import first_failure
 from streamkit.names import INPUT, OFFSET, PARTITION
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
@@ -23,44 +24,24 @@ def with_record(
     whole: Callable[[pa.RecordBatch], pa.RecordBatch | None],
 ) -> EvaluationError:
     """
-    The error with the record that it is about, and the line that declared the step.
+    The error of the first row that fails, with the record that it is about, and the line that declared the step.
 
-    `run` runs the operator on some of the rows, without effects; with it the first row that fails is found. The record is left out
-    if rows carry no place, or if the error does not come from one row. `whole` reads the record that a row comes from, for its key.
+    `run` runs the operator on some of the rows, without effects; with it that row is found, unless the error says which it is about. The
+    record is left out if rows carry no place, or if the error does not come from one row. `whole` reads the record that a row comes from,
+    for its key.
     """
     rows = [batch for batch in inputs if batch is not None]
     record = ""
     if error.row is not None:
         record = _record(program, error.row, whole)
-    elif len(rows) == 1 and has_place(rows[0]):
-        row = _first_failure(rows[0], run)
-        record = _record(program, row, whole) if row is not None else ""
+    elif len(rows) == 1 and has_place(rows[0]) and (first := first_failure(rows[0], run)) is not None:
+        row, error = first
+        record = _record(program, row, whole)
     place = program.place_of(operator.id, error.expression)
     found = type(error)(f"{record}{error}" + (f"\n  at {place}" if place else ""), expression=error.expression)
     found.is_placed = bool(record)
+    found.__cause__ = error
     return found
-
-
-def _first_failure(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object]) -> pa.RecordBatch | None:
-    """The row with which the operator begins to fail, by bisection; None if it does not fail on these rows alone."""
-    good, bad = 0, batch.num_rows
-    if not _fails(batch, run):
-        return None
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        if _fails(batch.slice(0, middle), run):
-            bad = middle
-        else:
-            good = middle
-    return batch.slice(good, 1)
-
-
-def _fails(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object]) -> bool:
-    try:
-        run(batch)
-    except EvaluationError:
-        return True
-    return False
 
 
 def _record(program: Program, row: pa.RecordBatch, whole: Callable[[pa.RecordBatch], pa.RecordBatch | None]) -> str:

@@ -167,14 +167,15 @@ def _run(operator: Operator, results: Mapping[str, OptionalBatch], context: Cont
         if context.program.on_error and not context.is_leaving_out:  # the stage runs again, and looks for the row then
             raise
         alone = replace(context, counts=Counter(), sent=[], frames=[], may_give_pieces=False)
-        raise with_record(
+        placed = with_record(
             error,
             operator,
             context.program,
             inputs,
             lambda rows: found.function(operator, (rows,), alone),
             lambda row: original(row, context),
-        ) from error
+        )
+        raise placed from placed.__cause__
     if not isinstance(result, Mapping):
         result = {"": result}
     named = {f"{operator.id}{PORT}{port}" if port else operator.id: rows for port, rows in result.items()}

@@ -3,11 +3,12 @@ Rows that fail, and how they are noted where a failure gives null and does not e
 
 A kernel that knows which of its rows fail says so (`FailingRowsError`), so that nobody has to search for them. What gives null for such rows
 notes them, if somebody wants to know (`noted_failures`).
+Of several failures in a batch the error tells of one: that of the first row that fails (`first_failure`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from streamkit.arrays import Integers, Mask
+from streamkit.errors import EvaluationError
 
 if TYPE_CHECKING:
     from streamkit.expressions.core.rows import Rows
@@ -42,6 +44,36 @@ def check_rows(failed: Mask, message: str) -> None:
     """FailingRowsError if there is a row that fails."""
     if failed.any():
         raise FailingRowsError(message, pa.array(failed))
+
+
+def first_failure(
+    batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object]
+) -> tuple[pa.RecordBatch, EvaluationError] | None:
+    """
+    The first row with which `run` of the rows up to it fails, and how it fails then; None if it does not fail on these rows.
+
+    By bisection. Whatever else fails on the whole batch fails in later rows, so the error is of this row too.
+    """
+    error = _failure(batch, run)
+    if error is None:
+        return None
+    good, bad = 0, batch.num_rows
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        found = _failure(batch.slice(0, middle), run)
+        if found is None:
+            good = middle
+        else:
+            bad, error = middle, found
+    return batch.slice(good, 1), error
+
+
+def _failure(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object]) -> EvaluationError | None:
+    try:
+        run(batch)
+    except EvaluationError as error:
+        return error
+    return None
 
 
 @dataclass(frozen=True)

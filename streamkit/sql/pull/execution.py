@@ -17,6 +17,7 @@ from streamkit.data_type import to_arrow
 from streamkit.errors import ConfigError, EvaluationError, Location
 from streamkit.expressions.aggregates import fold, lift, neutral, result, state_columns
 from streamkit.expressions.analysis.arrow import evaluate_all, mask
+from streamkit.expressions.core.failing_rows import first_failure
 from streamkit.expressions.core.operation import columns_of
 from streamkit.names import ORDER
 from streamkit.plan.expression import TypedExpression
@@ -139,14 +140,18 @@ def failing_at(clause: Location | None, parts: ExpressionPlaces) -> Iterator[Non
 def computed(
     columns: Sequence[tuple[str, TypedExpression]], rows: pa.RecordBatch, places: Mapping[str, Location], parts: ExpressionPlaces
 ) -> dict[str, pa.Array]:
-    """Columns of rows; EvaluationError names the place of the first that fails."""
+    """Columns of rows; EvaluationError is of the first row that fails, and names the place of the first column that fails there."""
     try:
         return evaluate_all(columns, rows)
-    except EvaluationError:
+    except EvaluationError as error:
+        first = first_failure(rows, lambda some: evaluate_all(columns, some))
+        if first is None:
+            raise
+        row, failure = first
         for name, one in columns:  # each alone, to know which of them fails
             with failing_at(places.get(name), parts):
-                evaluate_all([(name, one)], rows)
-        raise
+                evaluate_all([(name, one)], row)
+        raise failure from error
 
 
 def _states(groups: PlannedGroups, batch: pa.RecordBatch, plan: PullPlan) -> tuple[list[pa.Array], list[pa.Array]]:

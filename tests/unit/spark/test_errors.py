@@ -136,6 +136,16 @@ def test_evaluation_error(spark, readings):
     assert list(Path(readings.root).glob("checkpoints/*/*")) == []
 
 
+def test_of_several_failures_that_of_the_first_record_is_told(spark, readings):
+    """Its record, expression and values, although an expression before it fails in a later record."""
+    app = sk.Topology("several")
+    stream = app.stream("readings")
+    stream.select(number=F.col("value").cast("int"), part=F.lit(1) / (F.length("value") - F.lit(1))).to("parts")
+
+    with pytest.raises(EvaluationError, match=r"^topic readings, partition 0, offset 0, key sensor = 'a': 1.0 / CAST\(length\(value\) - 1 AS"):
+        run(app, spark, readings, tasks=1).wait(WAIT_SECONDS)
+
+
 @pytest.mark.parametrize("records", [None, 1], ids=["in a task", "in the planner"])
 def test_corruption_error(spark, readings, records):
     """A damaged frame ends the run, wherever it is read, and is named: topic, partition, offset, file, position."""

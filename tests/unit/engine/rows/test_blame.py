@@ -48,6 +48,39 @@ def test_an_error_names_the_record_and_the_line(verb: str, place: int) -> None:
     assert Path(__file__).name in message.splitlines()[-1]
 
 
+@pytest.mark.parametrize(("place", "other"), in_turn([3, 0, 41, 63], [2, 63, 1, 40]))
+@pytest.mark.parametrize("verb", ["select", "with_columns", "agg", "flat_map"])
+def test_of_several_failures_the_first_record_is_named_with_what_failed_there(verb: str, place: int, other: int) -> None:
+    """One expression fails in one record, and another in another: the error has the record, the expression and the line of the earlier one."""
+    app = sk.Topology("failing")
+    stream, divided = app.stream("in"), F.lit(10) / F.col("n")
+    product = F.col("n") * 4
+    if verb == "select":
+        stream.select(divided.alias("divided"), product=product).to("out")
+    elif verb == "with_columns":
+        stream.with_columns(divided=divided, product=product).to("out")
+    elif verb == "agg":
+        stream.group_by_key().agg(low=F.min(divided), total=F.sum(product), store="totals")
+    else:
+        stream.flat_map(F.explode(F.array(divided, product.cast("double"))), "some").to("out")
+
+    message = failing(app, [{place: LARGE, other: 0}.get(one, 1) for one in range(64)])
+
+    what = f"n * 4 failed with n = {LARGE}" if place < other else "10.0 / CAST(n AS DOUBLE) failed with CAST(n AS DOUBLE) = 0.0"
+    assert message.startswith(f"topic in, partition 0, offset {min(place, other)}, key user = 'u{min(place, other)}': {what}")
+    line = Path(__file__).read_text().splitlines()[int(message.rpartition(":")[2]) - 1]
+    assert f".{verb}(" in line
+
+
+def test_of_several_failures_in_one_record_the_first_expression_is_named() -> None:
+    """In the order in which they were written, whichever fails in more records."""
+    app = sk.Topology("failing")
+    app.stream("in").select(b=F.lit(10) / F.col("n"), a=F.lit(1) / (F.col("n") - F.col("n"))).to("out")
+
+    assert "offset 0, key user = 'u0': 1.0 / CAST(n - n AS DOUBLE)" in failing(app, [1, 0])
+    assert "offset 0, key user = 'u0': 10.0 / CAST(n AS DOUBLE)" in failing(app, [0, 1])
+
+
 def test_an_error_of_a_result_names_the_line() -> None:
     """Of a sum that passes the type, the record that made it do so is named."""
     app = sk.Topology("failing")

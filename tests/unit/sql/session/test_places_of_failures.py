@@ -33,6 +33,25 @@ def test_a_query_that_is_run_once(sql, query, words):
     assert message.splitlines()[-1].strip() == "^" * len(words)
 
 
+@pytest.mark.parametrize("rows", ["('a', 1, 'bad'), ('b', 0, '7')", "('a', 0, '7'), ('b', 1, 'bad')", "('a', 0, 'bad'), ('b', 1, '7')"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, 10 / n AS q, CAST(w AS INT) AS z FROM f",
+        "SELECT k, sum(10 / n) AS q, max(CAST(w AS INT)) AS z FROM f GROUP BY k",
+        "SELECT 10 / n AS q, CAST(w AS INT) AS z, count(*) AS c FROM f GROUP BY 10 / n, CAST(w AS INT)",
+    ],
+)
+def test_of_several_failures_the_first_row_is_told(sql, query, rows):
+    """Also where a later expression fails in it, and the one before fails in a later row."""
+    sql.execute(f"CREATE STREAM f (k STRING KEY, n INT, w STRING); INSERT INTO f VALUES {rows}")
+    words = "CAST(w AS INT)" if rows.startswith("('a', 1") else "10 / n"
+    with pytest.raises(EvaluationError, match="divide by zero" if words == "10 / n" else "cannot be read as int") as caught:
+        sql.query(query)
+    last = str(caught.value).splitlines()[-1].strip()
+    assert last == "^" * len(words)
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [
