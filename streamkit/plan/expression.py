@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 from streamkit.plan.python_function import PythonFunction
 
 _HASH = "_hash"
+PARAMETER_MARK = "\N{GREEK SMALL LETTER LAMDA}"
+"""Tells the parameters of lambdas from columns: in front of those of functions in Python, and behind all that are typed, with a number."""
 
 Scalar = bool | int | float | str | bytes | decimal.Decimal | dt.date | dt.datetime | dt.timedelta | None
 

@@ -9,6 +9,7 @@ from functools import singledispatch
 
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import (
+    PARAMETER_MARK,
     Alias,
     Call,
     Cast,
@@ -30,6 +31,7 @@ INFIX = {
 OF_KSQL = "ksql_"  # what the names of ksqlDB's functions begin with in trees
 GROUP_VALUES = "group values"  # the aggregate that a function in Python is called with, if it aggregates; nobody can write it
 _WITH_NULLS = {"first", "last"}  # their second argument says whether nulls are skipped
+_PARAMETER = re.compile(rf"(?s){PARAMETER_MARK}*(.+?){PARAMETER_MARK}\d+")
 _NAMED = re.compile(r"(?is).*\S\s+as\s+(`[^`]+`|\w+)\s*")  # SQL text that names its result
 
 
@@ -108,21 +110,43 @@ def call_text(function: str, arguments: list[str]) -> str:
 
 
 def typed_text(expression: TypedExpression) -> str:
-    """A resolved expression in the same spelling; what Catalyst added (casts) is visible."""
+    """
+    A resolved expression in the same spelling; what Catalyst added (casts) is visible.
+
+    Expressions that differ have texts that differ, since parameters of lambdas keep their marks. For people there is `shown_text`.
+    """
+    return _typed_text(expression, is_shown=False)
+
+
+def shown_text(expression: TypedExpression) -> str:
+    """A resolved expression as people read it: parameters of lambdas have the names that the user wrote."""
+    return _typed_text(expression, is_shown=True)
+
+
+def _typed_text(expression: TypedExpression, is_shown: bool) -> str:
     if expression.name == "column":
-        return str(expression.value)
+        return _unmarked(str(expression.value)) if is_shown else str(expression.value)
     if expression.name == "literal":
         return _typed_literal_text(expression)
     if expression.name in ("cast", f"{OF_KSQL}cast"):
-        return f"CAST({typed_text(expression.arguments[0])} AS {expression.type.upper()})"
-    arguments = [_grouped(typed_text(argument), argument.name) for argument in expression.arguments]
+        return f"CAST({_typed_text(expression.arguments[0], is_shown)} AS {expression.type.upper()})"
+    arguments = [_grouped(_typed_text(argument, is_shown), argument.name) for argument in expression.arguments]
     if expression.name == "python":
         return f"{expression.value.partition(':')[0]}({', '.join(arguments)})"
     if expression.name == "lambda":
-        return f"{expression.value.replace(',', ', ')} -> {arguments[0]}"
+        names = expression.value.split(",")
+        if is_shown and len(names) > 1:
+            return f"({', '.join(map(_unmarked, names))}) -> {arguments[0]}"
+        return f"{_unmarked(names[0]) if is_shown else ', '.join(names)} -> {arguments[0]}"
     if isinstance(expression.value, str):
         arguments.append(_literal_text(expression.value))
     return call_text(expression.name, arguments)
+
+
+def _unmarked(name: str) -> str:
+    """The name as it was written, if it is that of a lambda's parameter."""
+    found = _PARAMETER.fullmatch(name)
+    return name if found is None else found[1]
 
 
 def expression_name(expression: Expression) -> str:
@@ -212,5 +236,5 @@ def named_text(columns: Iterable[tuple[str, Expression]]) -> str:
 def aggregates_text(aggregates: Iterable[TypedAggregate]) -> str:
     """Aggregates as `name = function(argument): type`."""
     return ", ".join(
-        f"{one.name} = {one.function}({typed_text(one.argument) if one.argument else '*'}): {one.type}" for one in aggregates
+        f"{one.name} = {one.function}({shown_text(one.argument) if one.argument else '*'}): {one.type}" for one in aggregates
     )

@@ -82,7 +82,7 @@ def notes_null_results(function: WholeFunction) -> WholeFunction:
         with noted_failures() as notes:
             result = function(operator, inputs, context)
         if notes:
-            told = dict.fromkeys(f"{one.expression} is null: {one.reason}" for one in notes)
+            told = dict.fromkeys(f"{one.shown} is null: {one.reason}" for one in notes)
             raise NullResultError("; ".join(told), expression=notes[0].expression)
         return result
 

@@ -15,7 +15,7 @@ from streamkit.expressions.core.accumulation import Accumulator, accumulated, pe
 from streamkit.expressions.core.groups import group, one_zero, row_by_row
 from streamkit.log.values.columns import canonical
 from streamkit.plan.expression import TypedAggregate
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text
 from streamkit.recast import recast
 from streamkit.schema import SchemaColumn
 
@@ -164,7 +164,7 @@ def _accumulated(largest: Sequence[pa.Array], aggregates: Aggregates, states: St
 
 
 def _text(aggregate: TypedAggregate) -> str:
-    return f"{aggregate.function}({typed_text(aggregate.argument) if aggregate.argument else '*'})"
+    return f"{aggregate.function}({shown_text(aggregate.argument) if aggregate.argument else '*'})"
 
 
 def _way_out(type_name: str) -> str:

@@ -44,6 +44,7 @@ from streamkit.names import HEADERS, RESERVED_COLUMNS, TIMESTAMP
 from streamkit.plan.analysis import PLACE_COLUMNS, RECORD_COLUMNS
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import (
+    PARAMETER_MARK,
     Alias,
     Call,
     Cast,
@@ -287,7 +288,7 @@ class _ExpressionAnalysis:
             raise RuleError(f"the lambda has {len(function.parameters)} parameters; expected at most {len(types)}")
         depth = len(self.scope)
         inner = {
-            name: TypedExpression("column", type, (), f"{name}\N{GREEK SMALL LETTER LAMDA}{depth + place}")
+            name: TypedExpression("column", type, (), f"{name}{PARAMETER_MARK}{depth + place}")
             for place, (name, type) in enumerate(zip(function.parameters, types))
         }
         scope = {**self.scope, **{function.folded(name): variable for name, variable in inner.items()}}

@@ -78,9 +78,14 @@ def _failure(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object]) -> 
 
 @dataclass(frozen=True)
 class FailedRows:
-    """Rows of a batch in which an expression was null because it failed: its text, their numbers, and why, as the first of them says."""
+    """
+    Rows of a batch in which an expression was null because it failed: their numbers, and why, as the first of them says.
+
+    By the text `expression` its place is found; people see `shown`.
+    """
 
     expression: str
+    shown: str
     rows: Integers
     reason: str
 

@@ -12,12 +12,11 @@ from typing import Any, TypeAlias
 
 from streamkit.errors import TopologyError
 from streamkit.expressions.core.column import Column, to_expression, to_literal
-from streamkit.plan.expression import Call, Expression, Lambda, Reference
+from streamkit.plan.expression import PARAMETER_MARK, Call, Expression, Lambda, Reference
 from streamkit.plan.inspection import parameters
 from streamkit.plan.location import user_location
 
 ColumnArguments: TypeAlias = Column | str | Sequence[Column | str]
-_MARK = "\N{GREEK SMALL LETTER LAMDA}"
 _depth: ContextVar[int] = ContextVar("_depth", default=0)
 
 
@@ -55,7 +54,7 @@ def recorded_lambda(function: Callable[..., Any], *counts: int) -> Lambda:
     """The lambda that a function of columns stands for; TopologyError if it takes none of these numbers of them, or gives no column."""
     names = _parameters(function, counts)
     depth = _depth.get() + 1
-    marked = tuple(f"{_MARK * depth}{name}" for name in names)  # a mark for each lambda around, so that names stay apart
+    marked = tuple(f"{PARAMETER_MARK * depth}{name}" for name in names)  # a mark for each lambda around, so that names stay apart
     token = _depth.set(depth)
     try:
         result = function(*(Column(Reference(name)) for name in marked))

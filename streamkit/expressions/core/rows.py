@@ -26,7 +26,7 @@ from streamkit.expressions.core.sizes import (
 )
 from streamkit.names import HEADERS
 from streamkit.plan.expression import TypedExpression
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text, typed_text
 from streamkit.recast import recast
 
 FAILURES = (pa.ArrowInvalid, pa.ArrowCapacityError, MemoryError)  # of a row, and of values that are too long together
@@ -157,7 +157,7 @@ class Rows:
         try:
             return _computed(operation, expression, arguments, self.count)
         except TooLargeTogetherError as error:
-            raise too_large(error, typed_text(expression), self.count) from error
+            raise too_large(error, shown_text(expression), self.count) from error
         except FailingRowsError as error:
             failed = _of_all(error.rows, self.count)
             error.part = FailedPart(self, failed)
@@ -173,10 +173,9 @@ class Rows:
             return _typed(operation.compute(expression, self), expression)
         except FAILURES as error:
             if is_overflow(error):
-                raise too_large(error, typed_text(expression), self.count) from error
+                raise too_large(error, shown_text(expression), self.count) from error
             if isinstance(error, TooLargeError):
-                text = typed_text(expression)
-                raise EvaluationError(f"{text} failed: {error}", expression=text) from error
+                raise EvaluationError(f"{shown_text(expression)} failed: {error}", expression=typed_text(expression)) from error
             raise
         except EvaluationError as error:
             error.expression = error.expression or typed_text(expression)  # a user's function does not know where it is called
@@ -288,7 +287,7 @@ def _typed(value: Datum, expression: TypedExpression) -> Datum:
     if isinstance(value, pa.Scalar):
         return recast(pa.array([value], value.type), type)[0] if value.type != type else value
     found = recast(value, type)
-    return check_value(check_sound(found, typed_text(expression)) if is_text(type) else found)
+    return check_value(check_sound(found, shown_text(expression)) if is_text(type) else found)
 
 
 def _computed(operation: Operation, expression: TypedExpression, arguments: list[Datum], count: int) -> Datum:
@@ -309,7 +308,7 @@ def _together_too_large(
         _computed(operation, expression, alone, 1)
     except FAILURES:
         return None
-    return too_large(error, typed_text(expression), count)
+    return too_large(error, shown_text(expression), count)
 
 
 def _of_all(rows: pa.BooleanArray, count: int) -> np.ndarray:
@@ -321,12 +320,12 @@ def _of_all(rows: pa.BooleanArray, count: int) -> np.ndarray:
 def _failure(expression: TypedExpression, arguments: list[Datum], row: int, reason: str) -> EvaluationError:
     """Name the expression and the first row that makes it fail."""
     found = [
-        f"{typed_text(argument)} = {_cell(value, row)!r}"
+        f"{shown_text(argument)} = {_cell(value, row)!r}"
         for argument, value in zip(expression.arguments, arguments)
         if argument.name != "literal"
     ]
-    text = typed_text(expression)
-    return EvaluationError(f"{text} failed{' with ' + ', '.join(found) if found else ''}: {reason}", expression=text)
+    given = f" with {', '.join(found)}" if found else ""
+    return EvaluationError(f"{shown_text(expression)} failed{given}: {reason}", expression=typed_text(expression))
 
 
 def _first_failure(operation: Operation, expression: TypedExpression, arguments: list[Datum], count: int) -> int:

@@ -11,7 +11,7 @@ from streamkit.expressions.core.rows import Rows
 from streamkit.expressions.core.spark_text import spark_text, unseen
 from streamkit.expressions.ksql.times_of_day import retyped
 from streamkit.plan.expression import TypedExpression
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text, typed_text
 from streamkit.plan.on_error import NULL_ON_FAILURE
 
 NULL_INSIDE = "ksql_null_inside"  # the same of a part of an expression
@@ -39,7 +39,7 @@ def _null_on_failure(expression: TypedExpression, rows: Rows) -> Datum:
 
     def noting(part: Rows, failed: np.ndarray, reason: str) -> None:
         if (places := part.places_in()) is not None:
-            note(FailedRows(typed_text(inner), places[failed], reason))
+            note(FailedRows(typed_text(inner), shown_text(inner), places[failed], reason))
 
     return null_where_failing(inner, rows, noting)
 

@@ -17,7 +17,7 @@ from streamkit.expressions.ksql.function import formula, kernel
 from streamkit.expressions.nested.arrays import first_of_each
 from streamkit.expressions.nested.lambdas import applied
 from streamkit.plan.expression import TypedExpression
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text
 from streamkit.recast import recast
 
 
@@ -85,6 +85,6 @@ def _failure(expression: TypedExpression, rows: Rows, failed: np.ndarray, reason
     """The error of an operation that looks at the rows itself, with the rows that fail."""
     cause = FailingRowsError(reason, pa.array(failed))
     cause.part = FailedPart(rows, failed)
-    error = EvaluationError(f"{typed_text(expression)} failed: {reason}")
+    error = EvaluationError(f"{shown_text(expression)} failed: {reason}")
     error.__cause__ = cause
     return error

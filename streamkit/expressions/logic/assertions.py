@@ -20,7 +20,7 @@ from streamkit.expressions.core.recording import given, given_text, recorded
 from streamkit.expressions.core.rows import Rows
 from streamkit.expressions.logic.conditions import as_condition
 from streamkit.plan.expression import TypedExpression
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text
 
 __all__ = ["assert_true", "raise_error"]
 
@@ -49,5 +49,5 @@ def _assert_true_rule(call: Invocation) -> TypedExpression:
     """Null where the condition holds; where it is false or null, the failure with the message."""
     check_count(call, 1, 2)
     condition = as_condition(call, call.typed(0))
-    message = call.typed(1) if len(call.arguments) == 2 else literal(f"'{typed_text(condition)}' is not true!", "string")
+    message = call.typed(1) if len(call.arguments) == 2 else literal(f"'{shown_text(condition)}' is not true!", "string")
     return call.of("if", condition, literal(None, "void"), call.of("raise_error", message))

@@ -25,7 +25,7 @@ from streamkit.expressions.logic.conditions import as_condition
 from streamkit.expressions.nested.arrays import array_argument, beside, element_type, first_of_each, padded
 from streamkit.expressions.nested.maps import checked_maps, entry_types, map_argument
 from streamkit.plan.expression import Lambda, TypedExpression
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text
 from streamkit.recast import recast
 
 __all__ = [
@@ -316,7 +316,7 @@ def _transform_keys(expression: TypedExpression, rows: Rows) -> Datum:
     try:
         return checked_maps(elements.with_values(structs_of([("key", keys), ("value", elements.items)])))
     except pa.ArrowInvalid as error:
-        raise EvaluationError(f"{typed_text(expression)} failed: {error}") from error
+        raise EvaluationError(f"{shown_text(expression)} failed: {error}") from error
 
 
 def _map_zip_rule(call: Invocation) -> TypedExpression:

@@ -27,7 +27,7 @@ from streamkit.formats.counted_times import has_times, in_type, with_counted_tim
 from streamkit.log.values.python_values import python_values
 from streamkit.names import DELETED, ROW_NUMBER
 from streamkit.plan.expression import TypedExpression
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text
 from streamkit.plan.function_digest import type_name
 from streamkit.plan.python_function import (
     ARRAY,
@@ -101,11 +101,11 @@ def _python(expression: TypedExpression, rows: Rows) -> pa.Array:
     if calls_twice() and function.style != EFFECT:
         if not _is_same(found, call.results()):
             raise UnfitFunctionError(
-                f"{typed_text(expression)} gave two results for the same values; expected a deterministic function"
+                f"{shown_text(expression)} gave two results for the same values; expected a deterministic function"
             )
         if function.style == BATCHES and not _is_same(found, call.results_of_halves()):
             raise UnfitFunctionError(
-                f"{typed_text(expression)} gave other results when the rows came in two batches; expected results of each row that "
+                f"{shown_text(expression)} gave other results when the rows came in two batches; expected results of each row that "
                 "do not depend on the rows beside it"
             )
     return found
@@ -377,7 +377,7 @@ class _BatchCall:
         return found
 
     def _wrong(self, what: str, row: Sequence[Any] = ()) -> EvaluationError:
-        names = self.function.parameters or [typed_text(argument) for argument in self.expression.arguments]
+        names = self.function.parameters or [shown_text(argument) for argument in self.expression.arguments]
         given = ", ".join(f"{name} = {value!r}" for name, value in zip(names, row))
         return EvaluationError(f"the function {self.function.name} {what}{f', called with {given}' if given else ''}")
 

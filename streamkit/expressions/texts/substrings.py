@@ -30,7 +30,7 @@ from streamkit.expressions.core.sizes import check_bytes, is_little, sizes_of_ro
 from streamkit.expressions.texts.characters import are_long, bytes_of, null_with, numbers_of, offsets_of, sliced
 from streamkit.expressions.texts.strings import empty_value, size_of
 from streamkit.plan.expression import TypedExpression
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text
 
 __all__ = [
     "contains",
@@ -473,7 +473,7 @@ def _elt(expression: TypedExpression, rows: Rows) -> Datum:
     number = broadcast(rows.value(expression.arguments[0]), rows.count)
     texts = expression.arguments[1:]
     if pc.any(pc.or_(pc.less(number, 1), pc.greater(number, len(texts)))).as_py():
-        raise EvaluationError(f"{typed_text(expression)} failed: a number is not that of one of the {len(texts)} values")
+        raise EvaluationError(f"{shown_text(expression)} failed: a number is not that of one of the {len(texts)} values")
     result: Datum = pa.nulls(rows.count, empty_value(expression.type).type)
     for place, text in enumerate(texts):
         chosen = pc.fill_null(pc.equal(number, place + 1), False)

@@ -13,7 +13,7 @@ from streamkit.plan.delay import NO_DELAY
 from streamkit.plan.demands import LATE, WITH_OLD_VALUES
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Expression, Reference, TypedAggregate, TypedExpression
-from streamkit.plan.expression_text import aggregates_text, named_text, typed_text
+from streamkit.plan.expression_text import aggregates_text, named_text, shown_text
 from streamkit.plan.keys import check_columns, check_key_types, make_schema, typed
 from streamkit.plan.naming import name_part
 from streamkit.plan.node import CYLINDER, Node, check_distinct, shortened, words
@@ -404,7 +404,7 @@ class Aggregate(Operator):
         by = f"by {listed(self.key)}"
         if isinstance(self.fold, FunctionFold):
             window = f" and window ({self.window})" if self.window else ""
-            calls = ", ".join(map(typed_text, self.fold.updates))
+            calls = ", ".join(map(shown_text, self.fold.updates))
             return f"function aggregate: {by}{window}, store {self.store}{emitted}: {calls}"
         window = f"{'' if self.assigner else ' and window'} ({self.window})" if self.window else ""
         name = self.stored_kind.replace("_", " ")

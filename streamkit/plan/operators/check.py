@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamkit.plan.expression import TypedExpression
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed, referenced
 from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.stateless import passed
@@ -39,4 +39,4 @@ class Check(Operator):
         return passed(step, rows)
 
     def text(self) -> str:
-        return f"check: {listed(map(typed_text, self.expressions))}"
+        return f"check: {listed(map(shown_text, self.expressions))}"

@@ -10,7 +10,7 @@ from streamkit.data_type import element_of, entry_of
 from streamkit.errors import TopologyError
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import Expression, TypedExpression
-from streamkit.plan.expression_text import expression_text, typed_text
+from streamkit.plan.expression_text import expression_text, shown_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.operator import Names, Operator, listed, referenced
 from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
@@ -105,4 +105,4 @@ class Explode(Operator):
 
     def text(self) -> str:
         function = f"{'pos' if self.position else ''}explode{'_outer' if self.outer else ''}"
-        return f"{function}: {listed(self.columns)} of {typed_text(self.expression)}"
+        return f"{function}: {listed(self.columns)} of {shown_text(self.expression)}"

@@ -10,7 +10,7 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building
 from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.expression import Expression, TypedExpression
-from streamkit.plan.expression_text import expression_text, typed_text
+from streamkit.plan.expression_text import expression_text, shown_text
 from streamkit.plan.node import NEWER
 from streamkit.plan.operator import Key, Names, Operator, RowStep, referenced
 from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
@@ -82,4 +82,4 @@ class Filter(Operator):
         return rows.but(f"{rows.rows} where {rows.text(self.predicate)}")
 
     def text(self) -> str:
-        return f"filter{' (table)' if self.table else ''}: {typed_text(self.predicate)}"
+        return f"filter{' (table)' if self.table else ''}: {shown_text(self.predicate)}"

@@ -10,7 +10,7 @@ from streamkit.names import DELETED
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text
 from streamkit.plan.node import ROUNDED, Node, shortened
 from streamkit.plan.operator import Key, Names, Operator
 from streamkit.plan.operator_traits import EACH_ONCE, OperatorTraits
@@ -83,7 +83,7 @@ class Peek(Operator):
         return passed(step, rows)
 
     def text(self) -> str:
-        return f"{self.kind}: {typed_text(self.call)}"
+        return f"{self.kind}: {shown_text(self.call)}"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building
 from streamkit.plan.dotted_name import part
 from streamkit.plan.expression import Cast, Expression, Reference, TypedExpression
-from streamkit.plan.expression_text import named_text, typed_text
+from streamkit.plan.expression_text import named_text, shown_text
 from streamkit.plan.keys import NamedColumns, check_columns, check_table_key, make_schema, typed
 from streamkit.plan.node import check_distinct
 from streamkit.plan.operator import Key, Names, Operator, RowStep, all_names, listed, referenced
@@ -217,7 +217,7 @@ class Project(Operator):
         return rows.but(rows.rows, {column: rows.text(expression) for column, expression in self.columns})
 
     def text(self) -> str:
-        texts = ((name, typed_text(expression)) for name, expression in self.columns)
+        texts = ((name, shown_text(expression)) for name, expression in self.columns)
         columns = listed(name if text == name else f"{name} = {text}" for name, text in texts)
         return f"project{' (table)' if self.table else ''}: {columns}"
 

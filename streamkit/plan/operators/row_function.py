@@ -11,7 +11,7 @@ from streamkit.errors import TopologyError
 from streamkit.names import DELETED
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import LATER
 from streamkit.plan.operator import Key, Names, Operator, listed, referenced
@@ -256,7 +256,7 @@ class RowFunction(Operator):
         return rows.but(f"{rows.rows} by {rows.text(self.call)}", kept)
 
     def text(self) -> str:
-        return f"{typed_text(self.call)} gives {listed(self.columns)}"
+        return f"{shown_text(self.call)} gives {listed(self.columns)}"
 
 
 def check_values_only(node: RowFunctionNode, rows: Step) -> None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building
 from streamkit.plan.expression import Expression, TypedExpression
-from streamkit.plan.expression_text import expression_text, typed_text
+from streamkit.plan.expression_text import expression_text, shown_text
 from streamkit.plan.node import Node, shortened
 from streamkit.plan.operator import PORT, Names, Operator, port_of, referenced
 from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
@@ -78,7 +78,7 @@ class SplitRows(Operator):
         return rows.but(f"{rows.rows} split by {'; '.join(map(rows.text, self.predicates))}, branch {port_of(name)}")
 
     def text(self) -> str:
-        return f"split: {'; '.join(map(typed_text, self.predicates))}"
+        return f"split: {'; '.join(map(shown_text, self.predicates))}"
 
 
 @dataclass(frozen=True)

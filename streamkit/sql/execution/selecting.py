@@ -10,7 +10,7 @@ import pyarrow as pa
 from streamkit.errors import Location
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.plan.expression import TypedExpression
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text
 from streamkit.plan.on_error import FAIL
 from streamkit.schema import Schema
 from streamkit.sql.execution.script_state import ScriptState
@@ -115,14 +115,14 @@ def _lines(plan: PullPlan, paths: Iterator[ReadPath]) -> Iterator[str]:
     yield "select " + ", ".join(_named(name, one) for name, one in plan.columns)
     if plan.groups is not None:
         if plan.groups.having is not None:
-            yield f"having {typed_text(plan.groups.having)}"
+            yield f"having {shown_text(plan.groups.having)}"
         by = ", ".join(_named(name, one) for name, one in plan.groups.columns)
         yield f"group by {by}" if by else "one group"
     if plan.where is not None:
-        yield f"where {typed_text(plan.where)}"
+        yield f"where {shown_text(plan.where)}"
     for join in reversed(plan.joins):
-        keys = " and ".join(f"{typed_text(one)} = {typed_text(other)}" for one, other in zip(join.left, join.right, strict=True))
-        rest = "" if join.rest is None else typed_text(join.rest)
+        keys = " and ".join(f"{shown_text(one)} = {shown_text(other)}" for one, other in zip(join.left, join.right, strict=True))
+        rest = "" if join.rest is None else shown_text(join.rest)
         yield f"{join.kind} join on {' and '.join(filter(None, [keys, rest])) or 'every pair'}"
     for side in plan.sides:
         for line in _side_lines(side, paths):
@@ -144,5 +144,5 @@ def _order_text(order: PlannedOrder) -> str:
 
 
 def _named(name: str, expression: TypedExpression) -> str:
-    text = typed_text(expression)
+    text = shown_text(expression)
     return text if text == name else f"{text} as {name}"

@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from streamkit.plan.expression import TypedExpression
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text
 from streamkit.query.comparisons import AT_LEAST, AT_MOST, EQUAL, GREATER, IN, LESS, ColumnComparison, comparisons
 from streamkit.query.store_filters import StoreFilters, distinct_keys
 from streamkit.query.topic_filters import FilterBounds, narrowed
@@ -135,4 +135,4 @@ def _values(comparison: ColumnComparison) -> str:
 
 def condition_text(wanted: PullInput) -> str:
     """The condition on the rows that are read, in SQL; empty if there is none."""
-    return "" if wanted.condition is None else typed_text(wanted.condition)
+    return "" if wanted.condition is None else shown_text(wanted.condition)

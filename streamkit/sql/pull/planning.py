@@ -13,7 +13,7 @@ from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Call, Cast, Expression, Literal, Reference, TypedExpression
 from streamkit.plan.expression_places import noted_places
-from streamkit.plan.expression_text import OF_KSQL, expression_text, function_text, typed_text
+from streamkit.plan.expression_text import OF_KSQL, expression_text, function_text, shown_text
 from streamkit.sql.lowering.exploding import ChosenItem
 from streamkit.sql.lowering.expression_parts import calls, is_aggregate, is_exploding, references
 from streamkit.sql.lowering.grouping import Aggregation, GroupedItems
@@ -300,7 +300,7 @@ class _PullPlanning:
         for clause, typed, span in compared:
             if "map<" in typed.type:
                 raise self._error(
-                    f"{clause} cannot compare {typed_text(typed)}, which is {typed.type}: maps are not compared; expected map_entries(…) of it",
+                    f"{clause} cannot compare {shown_text(typed)}, which is {typed.type}: maps are not compared; expected map_entries(…) of it",
                     span,
                 )
 

@@ -142,7 +142,9 @@ def test_of_several_failures_that_of_the_first_record_is_told(spark, readings):
     stream = app.stream("readings")
     stream.select(number=F.col("value").cast("int"), part=F.lit(1) / (F.length("value") - F.lit(1))).to("parts")
 
-    with pytest.raises(EvaluationError, match=r"^topic readings, partition 0, offset 0, key sensor = 'a': 1.0 / CAST\(length\(value\) - 1 AS"):
+    with pytest.raises(
+        EvaluationError, match=r"^topic readings, partition 0, offset 0, key sensor = 'a': 1.0 / CAST\(length\(value\) - 1 AS"
+    ):
         run(app, spark, readings, tasks=1).wait(WAIT_SECONDS)
 
 

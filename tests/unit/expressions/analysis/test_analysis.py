@@ -17,7 +17,7 @@ from streamkit.expressions.analysis.catalyst import function_names
 from streamkit.expressions.analysis.refused_functions import OF_PYTHON_ALONE, is_aggregate
 from streamkit.expressions.core.operation import FUNCTIONS
 from streamkit.plan.expression import Call, SqlText, TypedExpression
-from streamkit.plan.expression_text import typed_text
+from streamkit.plan.expression_text import shown_text, typed_text
 from streamkit.schema import Schema
 
 SCHEMA = Schema.parse(
@@ -239,3 +239,28 @@ def test_the_parser_is_loaded_for_sql_text_only():
         "A().project(Schema.parse('a int'), [('r', F.expr('a + 1').expression)]); assert reader in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("transform(array(a), x -> x + 1)", "transform(array(a), x -> (x + 1))"),
+        (
+            "transform(array(a), X -> transform(array(X), x -> x + X))",
+            "transform(array(a), X -> transform(array(X), x -> (x + x)))",
+        ),
+        ("aggregate(array(a), 0, (total, x) -> total + x)", "aggregate(array(a), 0, (total, x) -> (total + x))"),
+        ("transform(array(c), x -> concat(x, 'yλ0', c))", "transform(array(c), x -> concat(x, 'yλ0', c))"),
+    ],
+)
+def test_people_read_the_names_of_parameters_that_they_wrote(expression, text):
+    """Without the marks that tell parameters of one name from another, which the text of an expression keeps; a constant is as it is."""
+    found = typed(expression)
+    assert shown_text(found) == text
+    assert typed_text(found) != text
+
+
+def test_people_read_the_names_of_parameters_of_functions_in_python():
+    """Also of functions within functions."""
+    nested = F.transform(F.array("a"), lambda x: F.aggregate(F.array(x), F.lit(0), lambda total, y: total + x * y))
+    assert shown_text(typed(nested)) == "transform(array(a), x -> aggregate(array(x), 0, (total, y) -> (total + (x * y))))"

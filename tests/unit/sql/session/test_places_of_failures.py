@@ -33,7 +33,9 @@ def test_a_query_that_is_run_once(sql, query, words):
     assert message.splitlines()[-1].strip() == "^" * len(words)
 
 
-@pytest.mark.parametrize("rows", ["('a', 1, 'bad'), ('b', 0, '7')", "('a', 0, '7'), ('b', 1, 'bad')", "('a', 0, 'bad'), ('b', 1, '7')"])
+@pytest.mark.parametrize(
+    "rows", ["('a', 1, 'bad'), ('b', 0, '7')", "('a', 0, '7'), ('b', 1, 'bad')", "('a', 0, 'bad'), ('b', 1, '7')"]
+)
 @pytest.mark.parametrize(
     "query",
     [
