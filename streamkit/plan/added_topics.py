@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from streamkit.log.topic.topic import Topic
-from streamkit.plan.inputs import KnownTopics, TopicDescription
+from streamkit.plan.inputs import KnownTopics, TopicDescription, known_topic
 
 AS_THE_LOG_SAYS = 0  # the partitions of a topic that does not say how many
 
@@ -31,7 +31,7 @@ class WithAddedTopics:
     def topic(self, name: str) -> TopicDescription:
         """The topic of that name, as it is, or else as it will be."""
         new = next((topic for topic in self.added if topic.name == name), None)
-        return self.known.topic(name) if new is None or name in self.known.topics(internal=True) else new
+        return self.known.topic(name) if new is None else known_topic(self.known, name) or new
 
     def program_before(self, application: str) -> str:
         """The program of the newest start of an application."""

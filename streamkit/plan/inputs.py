@@ -49,6 +49,14 @@ class KnownTopics(Protocol):
         ...
 
 
+def known_topic(topics: KnownTopics, name: str) -> TopicDescription | None:
+    """The topic of that name, None if there is none: in one look, because topics may be deleted and renamed between two."""
+    try:
+        return topics.topic(name)
+    except TopicNotFoundError:
+        return None
+
+
 def resolve_inputs(roots: Iterable[Node], topics: KnownTopics | None, refuse: Refuse = stop_at) -> dict[Node, Input]:
     """
     The input behind every source, tables before streams and then by name: their places in the canonical order.
@@ -126,12 +134,12 @@ def _described(source: SourceNode, topics: KnownTopics | None) -> tuple[Schema, 
                 source.at,
             )
         return source.schema, source.key or ()
-    if source.topic not in topics.topics(internal=True):
+    topic = known_topic(topics, source.topic)
+    if topic is None:
         raise TopicNotFoundError(
             f"the topic {source.topic!r} does not exist; {_there_are(source.topic, topics)} Create it with log.create_topic(…), or correct "
             "the name" + (f"\n  at {source.at}" if source.at else "")
         )
-    topic = topics.topic(source.topic)
     _check_declared(source, topic)
     return topic.schema, tuple(topic.key)
 

@@ -11,7 +11,7 @@ from streamkit.formats.format import Format
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
 from streamkit.plan.encoding import Encoded, value_columns, with_schema
-from streamkit.plan.inputs import KnownTopics, TopicDescription
+from streamkit.plan.inputs import KnownTopics, TopicDescription, known_topic
 from streamkit.plan.operators.project import Project
 from streamkit.plan.program import Output
 from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
@@ -26,13 +26,12 @@ def fit_outputs(topics: KnownTopics | None, refuse: Refuse = stop_at) -> Callabl
     TopologyError, with both schemas, if the topic exists and does not take what is written, or has another key; or if it is the changelog
     of a store. If `refuse` goes on, such an output stays as the topology has it.
     """
-    names = () if topics is None else topics.topics(internal=True)
-    existing = {name: topics.topic(name) for name in names} if topics is not None else {}
 
     def fit_outputs(plan: Plan) -> Plan:
         """Check every output against its topic, and bring its columns into the order of the topic."""
         outputs = tuple(
-            _fitted(output, number, existing.get(output.topic), plan, refuse) for number, output in enumerate(plan.outputs)
+            _fitted(output, number, None if topics is None else known_topic(topics, output.topic), plan, refuse)
+            for number, output in enumerate(plan.outputs)
         )
         return _in_order(_in_format(replace(plan, outputs=outputs)))
 

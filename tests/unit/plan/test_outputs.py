@@ -73,3 +73,37 @@ def test_what_adding_cannot_make_fit_is_not_offered(root, app, schema, key):
         message = refusal(log, app)
 
     assert "alter" not in message and "write to another topic, or delete this one" in message
+
+
+class ChangingLog:
+    """A log from which a topic that the topology does not use is deleted, and another one added, behind each look of the compiler."""
+
+    def __init__(self, log: sk.Log) -> None:
+        self.log, self.looks = log, 0
+        log.create_topic("other0", "n bigint")
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.log, name)
+
+        def looked(*given: Any, **named: Any) -> Any:
+            result = found(*given, **named)
+            self.log.delete_topic(f"other{self.looks}")
+            self.looks += 1
+            self.log.create_topic(f"other{self.looks}", "n bigint")
+            return result
+
+        return looked if name in ("topics", "topic") else found
+
+
+def test_topics_of_others_may_come_and_go_meanwhile(root):
+    """As those of other queries that are replaced: what is compiled is the same, also with a topic that a start creates."""
+    app = sk.Topology("copying")
+    app.add_topic("added", "user string not null, page string, n bigint not null", key="user")
+    app.stream("clicks").to("out")
+    app.stream("clicks").to("added")
+    with sk.open_log(root) as log:
+        log.create_topic("out", "user string not null, n bigint not null, page string", key="user", partitions=1)
+        still = sk.compile(app, log, NoExpressions())
+        changing: Any = ChangingLog(log)
+        assert sk.compile(app, changing, NoExpressions()) == still
+        assert changing.looks > 1
