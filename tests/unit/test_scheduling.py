@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -159,7 +160,7 @@ def test_what_is_long_comes_first(items):
 def test_notebooks_come_behind_all_else_that_is_long():
     """Their JVMs do not start beside those of the first tests, and yet no worker is alone with them in the end."""
     files = [LAST_OF_LONG, *(file for file in TOGETHER if file != LAST_OF_LONG), "tests/unit/test_short.py"]
-    found = [SimpleNamespace(nodeid=f"{file}::test_one", get_closest_marker=lambda name: None) for file in files]
+    found: list[Any] = [SimpleNamespace(nodeid=f"{file}::test_one", get_closest_marker=lambda name: None) for file in files]
 
     assert [item.nodeid for item in long_first(found)] == [item.nodeid for item in (*found[1:-1], found[0], found[-1])]
     assert LAST_OF_LONG in TOGETHER and (ROOT / LAST_OF_LONG).exists()

@@ -22,7 +22,7 @@ class ChosenItem:
     An expression of SELECT over the rows, and the name of its result; `is_named` if the query gives it.
 
     `written` is the expression before its names were resolved; None for a column of `*`, which belongs to a `source`.
-    `type` is that of the result where its column keeps values of another one.
+    `type` is that of the result where its column keeps values of another one. `is_key`: of several columns that joins compare, it is the key.
     """
 
     expression: Expression
@@ -32,6 +32,7 @@ class ChosenItem:
     written: Expression | None = None
     source: str = ""
     type: str | None = None
+    is_key: bool = False
 
 
 @dataclass(frozen=True)

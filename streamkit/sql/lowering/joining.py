@@ -96,7 +96,7 @@ class Joining:
         """Both sides as one scope."""
         sides = self._compared(left, right)
         (first, second), kind = self._in_order(*sides)
-        return self._rows(first, second, kind)
+        return replace(self._rows(first, second, kind), sources=(*left.sources, *right.sources))
 
     def _compared(self, left: Scope, right: Scope) -> tuple[JoinSide, JoinSide]:
         """What the condition compares, of either side; TopologyError unless it is made of equalities of both sides."""
@@ -145,7 +145,20 @@ class Joining:
             for scope, part in zip((left, right), ordered, strict=True)
         )
         self._check_types(one, other, left, right, span)
-        return one, other
+        return (self._as_key(one, left), other) if self.meaning.names_results else (one, other)
+
+    def _as_key(self, compared: Expression, left: Scope) -> Expression:
+        """
+        What a further join compares: the key of the joins before it, where the query has a column that one of them compared with that key.
+
+        In ksqlDB both columns of an equality are the key, also where a LEFT or RIGHT JOIN found no row, so that one of them is null; a FULL
+        JOIN has a key of its own.
+        """
+        if left.made_up_key:
+            return compared
+        copies = {Reference(dotted_part(one.column)): one.copied for one in left.columns or () if one.copied}
+        key = copies.get(compared) if isinstance(compared, Reference) else None
+        return Reference(dotted_part(key)) if key is not None and key in (left.key or ()) else compared
 
     def _check_types(self, one: Expression, other: Expression, left: Scope, right: Scope, span: TextSpan) -> None:
         """TopologyError for values of two types in a dialect that compares those of one type alone."""
@@ -395,8 +408,16 @@ class Joining:
         """The columns of both sides; one that the rows do not have again is found under that of the other side."""
         partners = dict(zip(right.on, left.on, strict=True))
         types = {one.column: one.type for one in right.scope.columns or ()}
+        if isinstance(rows, Stream):
+            key: Key | None = left.on if isinstance(right.scope.rows, Stream | Table) else left.scope.key
+        else:
+            key = left.scope.key
         columns = [
-            replace(one, type=_common(one.type, [types.get(other) for other, own in partners.items() if own == one.column]))
+            replace(
+                one,
+                type=_common(one.type, [types.get(other) for other, own in partners.items() if own == one.column]),
+                copied="" if one.column in (key or ()) else one.copied,
+            )
             for one in left.scope.columns or ()
         ]
         given = {one.column: one.type for one in columns}
@@ -406,11 +427,8 @@ class Joining:
             elif one.is_shown and one.column in partners:
                 own = partners[one.column]
                 columns.append(replace(one, column=own, type=given.get(own)))
-        if isinstance(rows, Stream):
-            key: Key | None = left.on if isinstance(right.scope.rows, Stream | Table) else left.scope.key
-        else:
-            key = left.scope.key
-        made_up = left.scope.made_up_key or kind == FULL or (self.meaning.names_results and self._is_of_expressions(left, right))
+        is_kept = left.scope.made_up_key and key == left.scope.key
+        made_up = is_kept or kind == FULL or (self.meaning.names_results and self._is_of_expressions(left, right))
         sources = (*left.scope.sources, *right.scope.sources)
         computed = {} if kind == FULL else left.scope.computed
         joined, unknown = self._joined_names(left, right, kind), (*left.scope.partly_known, *right.scope.partly_known)

@@ -106,7 +106,7 @@ class Projection:
         if self.names.meaning.names_results and scope.made_up_key and scope.key:
             found[ROWKEY] = ChosenItem(_reference(scope.key[0]), self.names.made_up_name, star.span)
         is_each_named = self.names.meaning.names_results  # by its own source, also a column that a join compares
-        for column in scope.shown:
+        for column in sorted(scope.shown, key=lambda one: self._place_in_from(one.source)):
             if is_each_named and column.is_bound:
                 found |= {item.name: item for item in self._bound(column, star.span)}
             else:
@@ -194,21 +194,33 @@ class Projection:
         key = [name for name in self.names.scope.key or () if name not in self.names.scope.bounds]
         return tuple(name for name in key if _reference(name) not in chosen)
 
-    def with_key_of_other_side(self, items: Sequence[ChosenItem]) -> tuple[ChosenItem, ...]:
+    def with_key_of_joins(self, items: Sequence[ChosenItem]) -> tuple[ChosenItem, ...]:
         """
-        The items in which the key is there, where SELECT has it by the side of a LEFT or RIGHT join that may have no row.
+        The items of which one is the key that joins keep: of the columns that they compared, the one of the first source in FROM.
 
-        In ksqlDB either side's column stands for the key that a join keeps.
+        In ksqlDB the column of either side is the key, also that of the side of a LEFT or RIGHT join that may have no row.
         """
         scope, found = self.names.scope, list(items)
-        if not self.names.meaning.names_results or self.names.meaning.shows_bounds or scope.made_up_key:
+        if not self.names.meaning.names_results or self.names.meaning.shows_bounds or scope.made_up_key or len(scope.sources) < 2:
             return tuple(found)
-        copies = {_reference(one.column): one.copied for one in scope.columns or () if one.copied}
-        for key in self.unnamed_key(items):
-            place = next((n for n, item in enumerate(found) if copies.get(item.expression) == key), None)  # type: ignore[call-overload]
-            if place is not None:
-                found[place] = replace(found[place], expression=_reference(key))
+        copies: dict[Expression, Expression] = {
+            _reference(one.column): _reference(one.copied) for one in scope.columns or () if one.copied
+        }
+        for key in scope.key or ():
+            compared = [n for n, one in enumerate(found) if copies.get(one.expression, one.expression) == _reference(key)]
+            if key not in scope.bounds and compared:
+                place = min(compared, key=lambda n: self._place_in_from(self._source_of(found[n])))
+                found[place] = replace(found[place], expression=_reference(key), is_key=True)
         return tuple(found)
+
+    def _source_of(self, item: ChosenItem) -> str:
+        """The source of the column that an item is; empty for an expression."""
+        column = self.names.found(item.written, item.span) if isinstance(item.written, Reference) else None
+        return item.source or ("" if column is None else column.source)
+
+    def _place_in_from(self, source: str) -> int:
+        sources = self.names.scope.sources
+        return sources.index(source) if source in sources else len(sources)
 
     def repeated_key(self, items: Sequence[ChosenItem]) -> tuple[str, ...]:
         """The columns of the key that the query writes more than once, of one source."""
@@ -273,6 +285,7 @@ class Projection:
         taken = [item.name for item in items]
         for name in scope.key or ():
             given = [item.name for item in items if item.expression == _reference(name)]
+            given = [item.name for item in items if item.is_key and item.expression == _reference(name)] or given
             if name in given or (name in scope.bounds and not scope.made_up_key):
                 continue
             if given:
