@@ -1,28 +1,19 @@
-"""Conditions and branches: AND, OR, NOT, BETWEEN, IN, LIKE, CASE and IS NULL."""
+"""Conditions and branches: AND, OR, NOT, BETWEEN, IN, CASE and IS NULL."""
 
 from __future__ import annotations
 
 from functools import reduce
 
-import pyarrow.compute as pc
-
 from streamkit.data_type import has_map
-from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import (
-    Datum,
     Invocation,
     RuleError,
-    always,
     counted,
-    never_null,
-    operation,
 )
-from streamkit.expressions.ksql.operators import flags, listed_as_one_type, operator, sign_of
+from streamkit.expressions.ksql.operators import listed_as_one_type, operator, sign_of
 from streamkit.expressions.ksql.signature import ksql_type, needs_more_digits, widened
 from streamkit.plan.expression import TypedExpression
-
-NO_ESCAPE = "\0"
 
 
 def _logic(name: str) -> None:
@@ -58,24 +49,6 @@ def _in_rule(call: Invocation) -> TypedExpression:
     if has_map(values[0].type):
         raise RuleError("IN does not go with maps")
     return call.of("coalesce", call.of("in", *values), literal(False, "boolean"))
-
-
-@operator("like")
-def _like_rule(call: Invocation) -> TypedExpression:
-    """Without ESCAPE no character is one; of null it fails."""
-    text, pattern, *escape = counted(call, 2, 3)
-    for value in (text, pattern):
-        if value.type not in ("string", "void"):
-            raise RuleError(f"LIKE takes texts; found {ksql_type(value.type)}")
-    texts = [call.build(TypedExpression("ksql_present", "string", (widened(call, one, "string"),))) for one in (text, pattern)]
-    return call.of("like", *texts, *(escape or [literal(NO_ESCAPE, "string")]))
-
-
-@operation("ksql_present", strict=False, fails=always, nullable=never_null)
-def _present(_: TypedExpression, value: Datum) -> Datum:
-    """The value, which must not be null."""
-    check_rows(flags(pc.is_null(value)), "the value is null")
-    return value
 
 
 @operator("when")

@@ -12,6 +12,7 @@ from streamkit.expressions.ksql import (  # noqa: F401
     failures,
     json,
     lambdas,
+    like,
     maps,
     mathematics,
     nested,

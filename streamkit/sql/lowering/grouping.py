@@ -132,7 +132,7 @@ class Aggregation:
 
     def _group_name(self, expression: Expression, own: str, items: Sequence[ChosenItem], taken: Iterable[str]) -> str:
         """The name that SELECT gives the expression; another one where that would hide a column of the rows."""
-        own = own or numbered_name([*self.names.scope.names, *taken, *(item.name for item in items)])
+        own = own or numbered_name("", [*self.names.scope.names, *taken, *(item.name for item in items)])
         wanted = next((item.name for item in items if item.expression == expression), own)
         if expression == _column(wanted):
             return wanted

@@ -390,7 +390,7 @@ class QueryLowering:
         """A column keeps its name; what is computed, or no column of its own, has the name that SELECT gives it, or its text."""
         if is_column and isinstance(expression, Reference) and len(parts_of(expression.name)) == 1:
             return parts_of(expression.name)[0]
-        own = own or numbered_name([*taken, *(item.name for item in items)])
+        own = own or numbered_name("", [*taken, *(item.name for item in items)])
         return fresh_name(next((item.name for item in items if item.expression == expression), own), taken)
 
     def _items(self, names: QueryNames) -> tuple[ChosenItem, ...]:

@@ -54,7 +54,7 @@ class Projection:
         Each column of the result, as ksqlDB names those that the query gives none.
 
         A column keeps its name, and has its source before it where several of them have one of that name, as all have that a star gives of a
-        join. A field has its own name, and others are numbered.
+        join. A field has its own name, with another number if it has one, and others are numbered.
         """
         scope = self.names.scope
         given = {item.alias.text for item in items if isinstance(item, SelectColumn) and item.alias is not None}
@@ -65,7 +65,7 @@ class Projection:
             if one.source and len(scope.sources) > 1:
                 name = f"{one.source}_{name}"
             elif not one.is_named and (name == "" or field_name_of(one.written) is not None):
-                name = fresh_name(name, taken) if name else numbered_name(taken)
+                name = numbered_name(name, taken)
                 taken.add(name)
             chosen.append(replace(one, name=name))
         return tuple(chosen)

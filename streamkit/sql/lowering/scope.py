@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -225,10 +226,11 @@ def fresh_name(wanted: str, taken: Iterable[str]) -> str:
     return next(name for name in _numbered(wanted) if name.lower() not in known)
 
 
-def numbered_name(taken: Iterable[str]) -> str:
-    """The first of the names that ksqlDB gives to results which is free."""
-    known = set(taken)
-    return next(name for name in (f"KSQL_COL_{number}" for number in itertools.count()) if name not in known)
+def numbered_name(field: str, taken: Iterable[str]) -> str:
+    """The first free name that ksqlDB gives to the result of a field, whose own number it takes off, or to that of an expression."""
+    known, own = set(taken), re.sub(r"_\d+$", "", field)
+    names = _numbered(own) if own else (f"KSQL_COL_{number}" for number in itertools.count())
+    return next(name for name in names if name not in known)
 
 
 def _numbered(name: str) -> Iterator[str]:
