@@ -39,9 +39,10 @@ def trace(
     """
     Write a page that shows how records pass through a topology.
 
-    The trace begins with all records of the topology's tables, and goes on with the newest records of its streams, by time. It runs in memory:
-    nothing in the log changes, and stores begin empty. So a count begins at 0, and windows have only the traced records. The page needs no other
-    file. No record is late because of a record that is not traced.
+    The trace begins with all records of the topology's tables, and goes on with the newest records of its streams, by time. Those of a
+    topic that the topology writes are made again, so they are left out unless --topic names it. The trace runs in memory: nothing in the log changes,
+    and stores begin empty. So a count begins at 0, and windows have only the traced records. The page needs no other file. No record is late because of
+    a record that is not traced.
     """
     from streamkit.testing.newest_records import newest_records
     from streamkit.testing.trace import trace as trace_records  # no other command pays for it
@@ -51,12 +52,13 @@ def trace(
         streams, tables = _inputs(topology)
         if topic is not None and topic not in streams:
             raise ConfigError(f"--topic {topic!r} is no stream of {topology.name}; it reads {', '.join(streams) or 'none'}")
-        chosen = [topic] if topic is not None else streams
+        written = {sink.topic for sink in topology.outputs}  # their records are made again
+        chosen = [topic] if topic is not None else [name for name in streams if name not in written] or streams
         if where is not None and len(chosen) > 1:
             raise ConfigError(
                 f"--where is a condition on one topic, and {topology.name} reads {', '.join(chosen)}; expected --topic, too"
             )
-        missing = _missing(topology, opened)
+        missing = {*(added.name for added in topology.added_topics), *written} - set(opened.topics())
         there = [name for name in chosen if name not in missing]
         if not there:
             raise ConfigError(
@@ -64,8 +66,9 @@ def trace(
                 f"{topology.name} creates what it declares, and streamkit produce fills it"
             )
         rows = newest_records(topology, opened, {name: _records(opened, name, where) for name in there}, max_records)
-        before = {name: _table(opened, name) for name in tables if name not in chosen and name not in missing}
-        found = trace_records(topology, rows, before=before, log=opened, max_records=max_records, drain=drain)
+        before = {name: _table(opened, name) for name in tables if name not in {*chosen, *written, *missing}}
+        epochs_max = max_records * (1 + len(written.intersection((*streams, *tables))))  # a record may come again from each of these
+        found = trace_records(topology, rows, before=before, log=opened, max_records=epochs_max, drain=drain)
     if as_json:
         show_json({"application": found.application, "epochs": found.epochs})
         return
@@ -78,11 +81,6 @@ def _inputs(topology: Topology) -> tuple[list[str], list[str]]:
     sources = sources_of(topology.roots)
     streams = dict.fromkeys(source.topic for source in sources if source.relation == "stream")
     return list(streams), list(dict.fromkeys(source.topic for source in sources if source.topic not in streams))
-
-
-def _missing(topology: Topology, log: Log) -> set[str]:
-    """The topics that a topology declares, and that its first start will create."""
-    return {topic.name for topic in topology.added_topics} - set(log.topics())
 
 
 def _records(log: Log, topic: str, where: str | None) -> pa.Table:

@@ -33,7 +33,7 @@ from streamkit.log.topic.formats import declare_format, register_schema
 from streamkit.log.topic.settings import RETENTION_MS, TIMESTAMP_AFTER_MAX_MS, UNLIMITED
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
-from streamkit.plan.added_topics import created
+from streamkit.plan.added_topics import created, declared_outputs_read
 from streamkit.plan.duration import duration_ms
 from streamkit.plan.inputs import sources_of
 from streamkit.state.view import StoreView, open_views
@@ -124,8 +124,10 @@ class TopologyTestDriver:
         self._start_ms = self._clock.now_ms()
         self._log = open_log(IN_MEMORY, self._clock)
         try:
-            self._script = Script(tuple(self._created(topic) for topic in _declared(topology, topics or {}, log, partitions)))
+            topics_made = [self._created(topic) for topic in _declared(topology, topics or {}, log, partitions)]
             self.program = compile_with_settings(topology, self._log, analyzer, keeps_columns=keeps_columns)
+            read_back = declared_outputs_read(self.program, self._log.catalog.topics.find)
+            self._script = Script((*topics_made, *(self._created(topic) for topic in read_back)))
             self._tested = topology if analyzer is None else self.program
             self._tracer = EpochTracer(self._log, self.program, traced_epochs)
             self._run = SteppedRun(
@@ -430,7 +432,8 @@ class TopologyTestDriver:
         from streamkit.engine.runs.options import AVAILABLE_NOW
         from streamkit.launch.run import run
 
-        clock = HandClock(self._start_ms)
+        name, clock = self.topology.name, HandClock(self._start_ms)
+        reads_back = bool({source.topic for source in self.program.inputs} & {output.topic for output in self.program.outputs})
         with tempfile.TemporaryDirectory(prefix="streamkit-") as folder, open_log(folder, clock) as twin:
             twin.settings = replace(twin.settings, maintenance_interval_ms=0)
 
@@ -438,7 +441,12 @@ class TopologyTestDriver:
                 # In turn all in Spark's tasks, and small epochs in the driver's process, as in a query that goes on.
                 is_first = twin.settings.local_epoch_records > 0
                 twin.settings = replace(twin.settings, local_epoch_records=0 if is_first else Settings().local_epoch_records)
-                run(self._tested, session, twin, tasks, None if drain else AVAILABLE_NOW, drain=drain).wait()
+                before = -1
+                while reads_back and (epochs := _epochs(twin, name)) > before:
+                    run(self._tested, session, twin, tasks, AVAILABLE_NOW).wait()  # leaves to the next one what it has written
+                    before = epochs
+                if drain or not reads_back:
+                    run(self._tested, session, twin, tasks, None if drain else AVAILABLE_NOW, drain=drain).wait()
 
             self._script.play(twin, clock, self._time_bounds, process)
             self._compare(twin)
@@ -471,6 +479,11 @@ class TopologyTestDriver:
         return min(times), max(times)
 
 
+def _epochs(log: Log, application: str) -> int:
+    """How many epochs an application has committed; 0 of one that has never started."""
+    return next((state.epoch for state in log.catalog.applications.every() if state.name == application), 0)
+
+
 def _told(epochs: Sequence[TracedEpoch]) -> str:
     """Epochs in words, for whoever reads why a test failed."""
     return "\n".join(["The last epochs of the test driver:", *(f"-- {one.text()}" for one in epochs)]) if epochs else ""
@@ -481,9 +494,10 @@ def _declared(topology: Topology, topics: Mapping[str, DeclaredTopic], log: Log 
     there = () if log is None else log.topics()
     declared = {topic.name: created(topic, partitions) for topic in topology.added_topics if topic.name not in there}
     declared |= {name: _given(name, given, partitions) for name, given in topics.items()}
+    written = {sink.topic for sink in topology.outputs}
     for source in sources_of(topology.roots):
-        if source.topic in declared:
-            continue
+        if source.topic in declared or (source.topic in written and source.topic not in there):
+            continue  # what the topology itself writes is created as its start does it
         if log is not None:
             declared[source.topic] = log.topic(source.topic)
         elif source.decoding is not None:

@@ -17,14 +17,16 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.explain import explain_change, explain_inputs, explain_names, explain_plan, explain_program
 from streamkit.plan.inputs import KnownTopics, resolve_inputs
 from streamkit.plan.lowering import infer_types
-from streamkit.plan.naming import KnownNames, name_steps
+from streamkit.plan.naming import KnownNames, StepNames, name_steps
+from streamkit.plan.node import Node
 from streamkit.plan.outputs import fit_outputs
 from streamkit.plan.passes import PASSES, assemble
-from streamkit.plan.program import Program
+from streamkit.plan.program import Input, Program
 from streamkit.plan.pruning import keep_columns, prune_columns
 from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
 from streamkit.plan.retiming import check_times
 from streamkit.plan.steps import Pass, Plan
+from streamkit.plan.topics_read_back import with_topics_read_back
 
 if TYPE_CHECKING:
     from streamkit.log.log import Log
@@ -152,14 +154,22 @@ def _passes(
             ".to('…'), or a table with store='…'"
         )
     log = log and WithAddedTopics.of(log, topology.added_topics)
+    names = name_steps(roots, KnownNames.of("" if log is None else log.program_before(topology.name)))
+    analyzer = analyzer or ExpressionAnalyzer(topology.time_zone)
+    typed = partial(_typed, topology, names, analyzer)
+    if log is not None:
+        log = with_topics_read_back(log, roots, lambda ends, known: typed(ends, resolve_inputs(ends, known, refuse)).outputs)
     inputs = resolve_inputs(roots, log, refuse)
     yield PassResult("resolve_inputs", partial(explain_inputs, inputs.values()), None)
-    names = name_steps(roots, KnownNames.of("" if log is None else log.program_before(topology.name)))
     yield PassResult("name_steps", partial(explain_names, names), None)
-    analyzer = analyzer or ExpressionAnalyzer(topology.time_zone)
-    plan = infer_types(topology.name, roots, names, inputs, analyzer, state_columns, of_table, topology.on_error)
+    plan = typed(roots, inputs)
     check_times(plan, {name: node for node, name in names.steps.items()})
     yield PassResult("infer_types", partial(explain_plan, plan), plan)
     for one in (fit_outputs(log, refuse), *passes):
         before, plan = plan, one(plan)
         yield PassResult(one.__name__, partial(explain_change, before, plan), plan)
+
+
+def _typed(topology: Topology, names: StepNames, analyzer: Analyzer, roots: Sequence[Node], inputs: dict[Node, Input]) -> Plan:
+    """What is above these ends of a topology, as typed operators."""
+    return infer_types(topology.name, roots, names, inputs, analyzer, state_columns, of_table, topology.on_error)

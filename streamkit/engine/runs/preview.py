@@ -20,14 +20,14 @@ from streamkit.engine.evolution.program_comparison import (
     shape_text,
     step_changes,
 )
-from streamkit.engine.runs.start import check_logs, check_options, declared_output, declared_store
+from streamkit.engine.runs.start import check_logs, check_options, declared_store
 from streamkit.errors import StreamKitError
 from streamkit.log.catalog import applications
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.topic.topic import UNCREATED, Topic
 from streamkit.names import changelog_topic
-from streamkit.plan.added_topics import created
+from streamkit.plan.added_topics import created, declared_output, declared_outputs_read
 from streamkit.plan.earlier_program import read_program
 from streamkit.plan.program import STREAM_KINDS, Input, Output, Program
 from streamkit.plan.program_change import (
@@ -97,7 +97,7 @@ def _refusals(catalog: Catalog, found: Continuation, tasks: int | None, refused:
     program = found.program
     yield from (str(one.error) for one in refused)
     yield from _failure(check_options, tasks, None, program)
-    inputs = _inputs_found(catalog, program)
+    inputs = list(_inputs_found(catalog, program).values())
     for output in program.outputs:
         yield from _failure(_check_created, catalog, output, inputs)
     if found.known is not None:
@@ -118,16 +118,16 @@ def _check_keys(catalog: Catalog, known: ApplicationState, program: Program) -> 
     catalog.read(lambda transaction: applications.check_keys(transaction, known, program.key_groups))
 
 
-def _inputs_found(catalog: Catalog, program: Program) -> list[Topic]:
-    """The topics that the program reads, as far as they exist."""
-    found = (_topic(catalog, program, source.topic) for source in program.inputs)
-    return [topic for topic in found if topic is not None]
+def _inputs_found(catalog: Catalog, program: Program) -> dict[str, Topic]:
+    """The topics that the program reads, as they are or as the start would create them, as far as either can be."""
+    partitions = load_settings().topic_partitions
+    added = {topic.name: created(topic, partitions) for topic in program.topics}
 
+    def find(name: str) -> Topic | None:
+        return catalog.topics.find(name) or added.get(name)
 
-def _topic(catalog: Catalog, program: Program, name: str) -> Topic | None:
-    """A topic as it is, or as the start would create it because the topology adds it."""
-    new = (created(topic, load_settings().topic_partitions) for topic in program.topics if topic.name == name)
-    return catalog.topics.find(name) or next(new, None)
+    found = {source.topic: topic for source in program.inputs if (topic := find(source.topic)) is not None}
+    return found | {topic.name: topic for topic in declared_outputs_read(program, find)}
 
 
 def _check_created(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> None:
@@ -142,9 +142,9 @@ def _check_store(catalog: Catalog, program: Program, store: str) -> None:
 def _inputs(
     catalog: Catalog, program: Program, before: Program | None, known: ApplicationState | None, refused: set[str]
 ) -> Iterator[ProgramChange]:
-    earlier, now = inputs_by_topic(before), inputs_by_topic(program)
+    earlier, now, found = inputs_by_topic(before), inputs_by_topic(program), _inputs_found(catalog, program)
     for name, inputs in now.items():
-        topic = _topic(catalog, program, name)
+        topic = found.get(name)
         has_position = known is not None and topic is not None and topic.id in known.positions
         if topic is None or name in refused:
             yield ProgramChange(INPUTS, name, REFUSED, _misfit(topic, inputs[0]))
@@ -171,7 +171,7 @@ def _reading(source: Input, has_position: bool) -> str:
 def _outputs(catalog: Catalog, program: Program, before: Program | None, refused: set[str]) -> Iterator[ProgramChange]:
     earlier = {output.topic: output for output in before.outputs} if before is not None else {}
     changelogs = {changelog_topic(program.application, store.name) for store in program.stores}
-    inputs = _inputs_found(catalog, program)
+    inputs = list(_inputs_found(catalog, program).values())
     for output in program.outputs:
         existing = catalog.topics.find(output.topic)
         fate = SAME if output.topic in earlier else ADDED

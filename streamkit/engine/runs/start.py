@@ -40,7 +40,7 @@ from streamkit.names import (
     plan_generation,
     rebuilding,
 )
-from streamkit.plan.added_topics import created
+from streamkit.plan.added_topics import created, declared_output, declared_outputs_read
 from streamkit.plan.program import STREAM_KINDS, Output, Program
 from streamkit.state.changelog import COLUMNS
 from streamkit.state.restoring import forget_restoring
@@ -81,7 +81,7 @@ def start(
     """
     Begin a new generation of the program's application, which fences all older ones, and return its planner.
 
-    Creates missing topics: those that the topology adds, outputs and changelogs; deletes what dead generations left behind, and brings
+    Creates missing topics: those that the topology adds, outputs, also those that it reads again, and changelogs; deletes what dead generations left behind, and brings
     stored state forward. The planner's program is this one with the parts of stores in the order in which they are stored. The stores
     of `rebuild` are filled again by it, before anything reads them; stores that the topology drops go with the next start then.
     `follows` names the application that this one follows. Raises ConfigError for options out of range, TopicNotFoundError for a missing
@@ -93,6 +93,8 @@ def start(
     local_dir = checked_local_dir(storage, settings)
     read = {source.topic for source in program.inputs}
     _add_topics(catalog, (topic for topic in program.topics if topic.name in read), settings.topic_partitions)
+    for topic in declared_outputs_read(program, catalog.topics.find):
+        catalog.topics.create(topic)
     inputs = [catalog.topics.get(source.topic) for source in program.inputs]
     found = continued(catalog, program, rebuild.stores if rebuild is not None else frozenset())
     program = found.program_in_stored_order()
@@ -293,16 +295,6 @@ def _input_ids(program: Program, inputs: Sequence[Topic]) -> dict[int, bool]:
 def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> Topic:
     """The topic of an output, which is created unless it is there."""
     return catalog.topics.find(output.topic) or catalog.topics.create(declared_output(output, inputs))
-
-
-def declared_output(output: Output, inputs: Sequence[Topic]) -> Topic:
-    """The topic that a start creates for an output that has none."""
-    partitions = output.partitions or max((topic.partitions for topic in inputs), default=1)
-    # Event times may lie far in the past: with a retention, a backlog's results would be deleted at once.
-    config = {"cleanup.policy": output.cleanup_policy, "retention.ms": "-1"}
-    if output.format is not None:
-        return declare_topic(output.topic, partitions=partitions, config=config, format=output.format)
-    return declare_topic(output.topic, output.schema, output.key, None, partitions, config, output.partition_by or None)
 
 
 def declared_store(program: Program, store: str) -> StoreDeclaration:

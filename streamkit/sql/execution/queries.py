@@ -10,7 +10,6 @@ from streamkit.config import Settings
 from streamkit.dsl.topology import Topology
 from streamkit.engine.runs.compile import compile_passing_over
 from streamkit.engine.runs.preview import Preview, preview
-from streamkit.engine.runs.start import declared_output
 from streamkit.errors import SqlError, StreamKitError, TopologyError
 from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
 from streamkit.log.catalog.sql_queries import PAUSED, StoredQuery
@@ -19,7 +18,7 @@ from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.evolution import check_evolution
 from streamkit.log.topic.topic import Topic
 from streamkit.names import NAME_LENGTH_MAX, WINDOW_END, WINDOW_START, is_name, name_flaw
-from streamkit.plan.added_topics import created
+from streamkit.plan.added_topics import created, declared_output
 from streamkit.plan.inputs import sources_of
 from streamkit.plan.program import Output, Program
 from streamkit.plan.program_change import SAME, STEPS, STORES, ProgramChange

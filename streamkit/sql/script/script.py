@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from streamkit.dsl.stream import Stream
@@ -141,6 +142,8 @@ class ScriptLowering:
         self._topology = Topology(settings.name or self._name, settings.time_zone, settings.what_fails)
         for statement in statements:
             self._try(lambda statement=statement: self._declare(statement))
+        for query in self._queries:  # once all results are known, since an INSERT may stand before what it goes into
+            self._try(lambda query=query: self._note_insert(query))
         for query in self._queries:
             self._try(lambda query=query: self._lower(query))
         return self._topology
@@ -183,7 +186,7 @@ class ScriptLowering:
             case CreateAs():
                 self._declare_result(statement)
             case InsertQuery():
-                self._declare_insert(statement)
+                self._queries.append(WrittenQuery(statement, self.settings.meaning))
             case _:
                 where = ELSEWHERE.get(type(statement).__name__, f"this belongs to {SESSION}")
                 raise self.text.error(where, statement.span)
@@ -232,12 +235,11 @@ class ScriptLowering:
         self._sources[statement.name.text] = ScriptSource(statement.kind, created_as=query)
         self._queries.append(query)
 
-    def _declare_insert(self, statement: InsertQuery) -> None:
-        query = WrittenQuery(statement, self.settings.meaning)
-        found = self._find(statement.name.text)
+    def _note_insert(self, query: WrittenQuery) -> None:
+        """Let the rows of an INSERT be merged into the result that it names, if that is one of this file."""
+        found = self._find(query.statement.name.text) if isinstance(query.statement, InsertQuery) else None
         if found is not None and found.created_as is not None:
             found.inserts.append(query)
-        self._queries.append(query)
 
     def _find(self, name: str) -> ScriptSource | None:
         if name in self._sources:
@@ -430,9 +432,17 @@ class ScriptLowering:
             sink.to(target.topic, partitions=properties.partitions, **target.format.sink_arguments)
         if created_in_ksql(target) and target.format.changes_rows:
             return self._read_back(statement, found.source, target)
+        is_timed = created_in_ksql(target) and statement.kind == TABLE and not bounds_in(found.source.key or (), found.source.columns or ())
+        with_times = partial(self._with_times, statement, found.source, target) if is_timed else None
         if found.is_final:
-            return final_table(found, self.text, statement.span).source
-        return replace(found.source, rows=rows)
+            return replace(final_table(found, self.text, statement.span).source, with_times=with_times)
+        return replace(found.source, rows=rows, with_times=with_times)
+
+    def _with_times(self, statement: CreateAs, source: QuerySource, target: ScriptSource) -> Table:
+        """The table with the times of its rows as a column, which its topic knows."""
+        read = self._read_back(statement, source, target)
+        assert read.with_times is not None
+        return read.with_times()
 
     def _read_back(self, statement: CreateAs, source: QuerySource, target: ScriptSource) -> QuerySource:
         """The rows of a result as its topic has them, which are not those that went there: as other files and sessions read them."""
