@@ -67,7 +67,9 @@ def trace(
             )
         rows = newest_records(topology, opened, {name: _records(opened, name, where) for name in there}, max_records)
         before = {name: _table(opened, name) for name in tables if name not in {*chosen, *written, *missing}}
-        epochs_max = max_records * (1 + len(written.intersection((*streams, *tables))))  # a record may come again from each of these
+        epochs_max = max_records * (
+            1 + len(written.intersection((*streams, *tables)))
+        )  # a record may come again from each of these
         found = trace_records(topology, rows, before=before, log=opened, max_records=epochs_max, drain=drain)
     if as_json:
         show_json({"application": found.application, "epochs": found.epochs})

@@ -104,7 +104,8 @@ class Topology(ForeignNames):
         Topics of a list must have the same columns, types and key: the result is the `merge` of a stream of each, and `name` is the name of the merge.
 
         `schema` ("user string, amount double") and `key` declare the topic's columns and key. Without a log they are needed to compile the
-        topology; with a log they must agree with the topic.
+        topology; with a log they must agree with the topic. A topic that the topology itself writes need not exist: a start creates it with
+        the columns of `schema`, or else those that are written. If these follow from the topic itself, `schema` is needed.
 
         `timestamp` names the column that has the event time of the records: a timestamp, or a bigint of milliseconds since 1970. It may be a
         field of a struct ("payload.at"), and a column that `value_format` reads. Without it the event time is the one with which the

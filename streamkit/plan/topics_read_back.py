@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from streamkit.errors import TopicNotFoundError
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.plan.added_topics import WithAddedTopics, declared_output
-from streamkit.plan.inputs import KnownTopics, sources_of
+from streamkit.plan.inputs import KnownTopics, known_topic, sources_of
 from streamkit.plan.node import Node
 from streamkit.plan.operators.source import SourceNode
 from streamkit.plan.operators.write import To
@@ -26,9 +26,11 @@ def with_topics_read_back(known: KnownTopics, roots: Iterable[Node], outputs_of:
     roots = tuple(roots)
     sinks = [root for root in roots if isinstance(root, To)]
     sources = sources_of(roots)
-    missing = {source.topic for source in sources} & {sink.topic for sink in sinks}
-    missing -= set(known.topics(internal=True)) if missing else set()
-    found = {one.topic: declare_topic(one.topic, one.schema, one.key) for one in sources if one.topic in missing and _is_plain(one)}
+    read_back = {source.topic for source in sources} & {sink.topic for sink in sinks}
+    missing = {name for name in read_back if known_topic(known, name) is None}
+    found = {
+        one.topic: declare_topic(one.topic, one.schema, one.key) for one in sources if one.topic in missing and _is_plain(one)
+    }
     while left := missing - found.keys():
         with_found = WithAddedTopics.of(known, tuple(found.values()))
         ready = [sink for sink in sinks if sink.topic in left and left.isdisjoint(one.topic for one in sources_of([sink]))]
@@ -49,7 +51,9 @@ def _opened_cycle(sources: Sequence[SourceNode]) -> dict[str, Topic]:
         if source.decoding is not None:
             return {source.topic: declare_topic(source.topic, format=source.decoding.topic_format)}
     names = sorted({source.topic for source in sources})
-    topics, follow = (f"topic {names[0]!r} does", "it") if len(names) == 1 else (f"topics {', '.join(map(repr, names))} do", "them")
+    topics, follow = (
+        (f"topic {names[0]!r} does", "it") if len(names) == 1 else (f"topics {', '.join(map(repr, names))} do", "them")
+    )
     at = sources[0].at
     raise TopicNotFoundError(
         f"the {topics} not exist, and what the topology writes to {follow} is made of {follow}; expected schema= and key= where one is read, "

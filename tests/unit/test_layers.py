@@ -265,12 +265,13 @@ def test_every_folder_is_a_room(layer):
 
 PLAN = ROOT / "streamkit" / "plan"
 OPERATORS_OF_PLAN = "streamkit.plan.operators"
-OPERATORS_NAMED_BY_PASSES = {  # what a pass puts into a plan by itself, and the node that names a topic
+OPERATORS_NAMED_BY_PASSES = {  # what a pass puts into a plan by itself, and the nodes that name a topic
     "dead_letter_ports": {"dead_letters", "write"},
     "exchanges": {"exchange"},
     "inputs": {"source"},
     "outputs": {"project"},
     "pruning": {"project"},
+    "topics_read_back": {"source", "write"},
     "program": {""},  # the folder, whatever is in it
 }
 PASSES_OF_PLAN = {

@@ -81,7 +81,7 @@ def start(
     """
     Begin a new generation of the program's application, which fences all older ones, and return its planner.
 
-    Creates missing topics: those that the topology adds, outputs, also those that it reads again, and changelogs; deletes what dead generations left behind, and brings
+    Creates missing topics: those that the topology adds, outputs and changelogs; deletes what dead generations left behind, and brings
     stored state forward. The planner's program is this one with the parts of stores in the order in which they are stored. The stores
     of `rebuild` are filled again by it, before anything reads them; stores that the topology drops go with the next start then.
     `follows` names the application that this one follows. Raises ConfigError for options out of range, TopicNotFoundError for a missing
@@ -91,11 +91,7 @@ def start(
     check_options(tasks, records_max, program)
     settings = settings or load_settings()
     local_dir = checked_local_dir(storage, settings)
-    read = {source.topic for source in program.inputs}
-    _add_topics(catalog, (topic for topic in program.topics if topic.name in read), settings.topic_partitions)
-    for topic in declared_outputs_read(program, catalog.topics.find):
-        catalog.topics.create(topic)
-    inputs = [catalog.topics.get(source.topic) for source in program.inputs]
+    inputs = _inputs(catalog, program, settings)
     found = continued(catalog, program, rebuild.stores if rebuild is not None else frozenset())
     program = found.program_in_stored_order()
     check_logs(catalog, found, program, rebuild.stores if rebuild is not None else frozenset())
@@ -144,6 +140,15 @@ def _checked_stores(catalog: Catalog, program: Program) -> list[StoreDeclaration
     for store in stores:
         catalog.applications.check_changelog(program.application, store)
     return stores
+
+
+def _inputs(catalog: Catalog, program: Program, settings: Settings) -> list[Topic]:
+    """The topics that are read; those that the topology adds, or writes and reads again, are created unless they exist."""
+    read = {source.topic for source in program.inputs}
+    _add_topics(catalog, (topic for topic in program.topics if topic.name in read), settings.topic_partitions)
+    for topic in declared_outputs_read(program, catalog.topics.find):
+        catalog.topics.create(topic)
+    return [catalog.topics.get(source.topic) for source in program.inputs]
 
 
 def _add_topics(catalog: Catalog, topics: Iterable[Topic], partitions: int) -> None:

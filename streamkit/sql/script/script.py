@@ -432,7 +432,11 @@ class ScriptLowering:
             sink.to(target.topic, partitions=properties.partitions, **target.format.sink_arguments)
         if created_in_ksql(target) and target.format.changes_rows:
             return self._read_back(statement, found.source, target)
-        is_timed = created_in_ksql(target) and statement.kind == TABLE and not bounds_in(found.source.key or (), found.source.columns or ())
+        is_timed = (
+            created_in_ksql(target)
+            and statement.kind == TABLE
+            and not bounds_in(found.source.key or (), found.source.columns or ())
+        )
         with_times = partial(self._with_times, statement, found.source, target) if is_timed else None
         if found.is_final:
             return replace(final_table(found, self.text, statement.span).source, with_times=with_times)

@@ -207,7 +207,12 @@ def test_a_test_driver_creates_it_as_a_start_does(log, way):
         start(log.catalog, log.storage, compile_with_settings(app, log))
         for output in driver.program.outputs:
             made, meant = driver.log.topic(output.topic), log.topic(output.topic)
-            assert (made.schema, made.key, made.partitions, made.format) == (meant.schema, meant.key, meant.partitions, meant.format)
+            assert (made.schema, made.key, made.partitions, made.format) == (
+                meant.schema,
+                meant.key,
+                meant.partitions,
+                meant.format,
+            )
         if way is plain:
             driver.pipe("middle", {"id": 9, "n": 9}, timestamp="2090-01-01")
             assert newest(driver.log)[9] == 10
