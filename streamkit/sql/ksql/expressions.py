@@ -13,7 +13,6 @@ from streamkit.data_type import element_of
 from streamkit.errors import TopologyError
 from streamkit.expressions.aggregates import aggregate_named
 from streamkit.expressions.aggregates.ksql import families as aggregates  # noqa: F401 - enters the aggregates
-from streamkit.expressions.aggregates.ksql.kept_values import COLLECTED_MAX
 from streamkit.expressions.aggregates.ksql.signature import KSQL_AGGREGATES
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.ksql import families  # noqa: F401 - enters the functions
@@ -58,19 +57,19 @@ class KsqlMeaning:
 
     `is_nested_failure_null`: of ARRAY[…], MAP(…) and STRUCT(…) only what fails inside is null, as `ksql.nested.error.set.null` says.
     `order` numbers records in the order in which they came, for EARLIEST_BY_OFFSET and LATEST_BY_OFFSET; without it that is the order of their
-    times. The limits are those of `ksql.functions.collect_list.limit` and `ksql.functions.collect_set.limit`.
+    times. The limits are those of `ksql.functions.collect_list.limit` and `ksql.functions.collect_set.limit`; None is none.
     """
 
     is_nested_failure_null: bool = True
-    collect_list_limit: int = COLLECTED_MAX
-    collect_set_limit: int = COLLECTED_MAX
+    collect_list_limit: int | None = None
+    collect_set_limit: int | None = None
     order: Expression | None = None
 
     def hidden_arguments(self, name: str, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
         """What an aggregate is told behind its arguments: how many values it collects, or in which order records came."""
         limits = {"collect_list": self.collect_list_limit, "collect_set": self.collect_set_limit}
-        if name in limits:
-            return (Literal(limits[name]),)
+        if (limit := limits.get(name)) is not None:
+            return (Literal(limit),)
         if self.order is None or name not in ("earliest_by_offset", "latest_by_offset"):
             return ()
         is_told = bool(arguments) and isinstance(arguments[-1], Literal) and isinstance(arguments[-1].value, bool)

@@ -45,8 +45,8 @@ SETTINGS = {
     KEY_FORMAT: "in the ksql dialect: the format of keys where a statement says none; KAFKA unless set",
     WRAP_VALUES: "in the ksql dialect: whether values of one column are objects where a statement does not say WRAP_SINGLE_VALUE",
     THROW_TIMES: "in the ksql dialect: whether a record whose TIMESTAMP column has no time ends the query; false unless set",
-    LIST_LIMIT: "in the ksql dialect: how many values COLLECT_LIST keeps",
-    SET_LIMIT: "in the ksql dialect: how many values COLLECT_SET keeps",
+    LIST_LIMIT: "in the ksql dialect: how many values COLLECT_LIST keeps; all, if it is not set or below 0",
+    SET_LIMIT: "in the ksql dialect: how many values COLLECT_SET keeps; all, if it is not set or below 0",
 }
 OF_STREAMS = "ksql.streams."  # begins names that ksqlDB hands on to Kafka Streams
 MEANINGS: dict[str, Meaning] = {SPARK.name: SPARK, KSQL.name: KSQL}
@@ -121,15 +121,14 @@ class ScriptSettings:
 
     def _with_ksql(self, name: str, value: str | None, statement: Set, text: ScriptText) -> ScriptSettings:
         """The settings with another one of ksqlDB's expressions."""
-        default = KsqlMeaning()
         if name == NESTED_ERROR:
             ksql = replace(self.ksql, is_nested_failure_null=self._flag(statement, True, text))
-        elif value is not None and not re.fullmatch(r"[1-9]\d{0,8}", value):
-            raise text.error(f"{name} is {value!r}; expected a whole number from 1 on", statement.span)
-        elif name == LIST_LIMIT:
-            ksql = replace(self.ksql, collect_list_limit=default.collect_list_limit if value is None else int(value))
+        elif value is not None and not re.fullmatch(r"[+-]?\d{1,9}", value):
+            raise text.error(f"{name} is {value!r}; expected a whole number, which below 0 is no limit", statement.span)
         else:
-            ksql = replace(self.ksql, collect_set_limit=default.collect_set_limit if value is None else int(value))
+            limit = None if value is None or int(value) < 0 else int(value)
+            is_list = name == LIST_LIMIT
+            ksql = replace(self.ksql, collect_list_limit=limit) if is_list else replace(self.ksql, collect_set_limit=limit)
         meaning = replace(self.meaning, expressions=ksql) if isinstance(self.meaning, KsqlDialect) else self.meaning
         return replace(self, ksql=ksql, meaning=meaning)
 

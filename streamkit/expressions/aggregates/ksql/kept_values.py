@@ -40,7 +40,7 @@ from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import SchemaColumn
 
 VALUE, ORDER, LIMIT = "value", "order", "limit"
-COLLECTED_MAX = 1000  # unless a setting says another number
+COLLECTED_MAX = ELEMENTS_MAX + 1  # kept of a group without a limit: one too many says that there is no result
 _COLLECTED = ("T -> array<T>",)
 _BY_OFFSET = ("T -> T", "T, boolean -> T", "T, int -> array<T>", "T, int, boolean -> array<T>")
 _WITH_ORDER = ("T, boolean, bigint -> T", "T, int, boolean, bigint -> array<T>")
@@ -344,9 +344,9 @@ for _name, _effect, _is_last in (
 
 
 def _typed_collected(call: Invocation, gives: str) -> tuple[TypedExpression, str]:
-    """The value, and how many are collected at most: a second argument, which a setting gives."""
+    """The value, and how many are collected at most: a second argument, which a setting gives; without it all are."""
     limit = constant_int(call, 1, least=0) if len(call.arguments) > 1 else COLLECTED_MAX
-    return _wrapped(call, call.typed(0), min(limit, ELEMENTS_MAX), None, skips_nulls=False), gives
+    return _wrapped(call, call.typed(0), min(limit, COLLECTED_MAX), None, skips_nulls=False), gives
 
 
 def _collecting(is_set: bool) -> MergeStates:
@@ -368,6 +368,20 @@ def _collecting(is_set: bool) -> MergeStates:
         return [joined(lists, accumulate, keep, ELEMENTS_MAX), limits]
 
     return merge
+
+
+def _collected(aggregate: TypedAggregate, states: States) -> AggregateResult:
+    """The kept values, unless a group has more than a state may hold."""
+    values = _result(aggregate, states).values
+    too_many = pc.list_value_length(values).to_numpy() > ELEMENTS_MAX
+    if not too_many.any():
+        return AggregateResult(values)
+    values = pc.if_else(pa.array(too_many), pa.scalar(None, values.type), values)
+    way_out = (
+        f"a group has at most {ELEMENTS_MAX:,} elements; group by more columns, or by shorter windows, or set "
+        f"ksql.functions.{aggregate.function.removeprefix('ksql_')}.limit"
+    )
+    return AggregateResult(values, too_many, f"more than {ELEMENTS_MAX:,} elements", way_out)
 
 
 def _is_first(owners: Integers, values: pa.Array) -> Integers:
@@ -402,7 +416,7 @@ entered(
     _state_columns,
     _lift,
     _collecting(is_set=False),
-    _result,
+    _collected,
     is_nullable=False,
     is_ordered=True,
     members=_COLLECTED_MEMBERS,
@@ -415,7 +429,7 @@ entered(
     _state_columns,
     _lift,
     _collecting(is_set=True),
-    _result,
+    _collected,
     is_nullable=False,
     is_ordered=True,
     members=replace(_COLLECTED_MEMBERS, is_set=True),

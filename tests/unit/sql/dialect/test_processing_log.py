@@ -210,6 +210,8 @@ def test_nothing_is_written_unless_it_is_set() -> None:
         ("ksql.persistence.default.format.key", "XML"),
         ("ksql.persistence.wrap.single.values", "1"),
         ("ksql.timestamp.throw.on.invalid", "no"),
+        ("ksql.functions.collect_list.limit", "many"),
+        ("ksql.functions.collect_set.limit", "1.5"),
     ],
 )
 def test_values_that_a_setting_cannot_have(name: str, value: str) -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.data_type import to_arrow
+from streamkit.errors import EvaluationError
 from streamkit.expressions.aggregates import (
     AGGREGATES,
     combine,
@@ -271,6 +272,26 @@ def test_collections_stop_at_their_limit(name, expected):
     values = pa.array([1, None, 1, 5], pa.int32()) if name == "collect_set" else pa.array([1, None, 5], pa.int32())
     states = lift(one, evaluate(one.argument, pa.record_batch({"N": values})), len(values))
     assert result(one, folded(one, states, [0] * len(values))[0]).to_pylist() == [expected]
+
+
+@pytest.mark.parametrize("name", ["collect_list", "collect_set"])
+@pytest.mark.parametrize("limit", [None, 200_000])
+def test_collections_have_all_values_without_a_limit(name, limit):
+    """Without a limit, or below one, no value is left out; a group with more values than a state may hold is an error, and not cut."""
+    meaning = KsqlMeaning(collect_list_limit=limit, collect_set_limit=limit)
+    (one,) = ExpressionAnalyzer().aggregates(
+        Schema.parse("N int"), [("x", ksql_expression(Call(name, (N,)), {"N": "int"}, meaning))]
+    )
+    assert one.argument is not None
+    numbers = list(range(100_001))
+    states = lift(one, evaluate(one.argument, pa.record_batch({"N": pa.array(numbers, pa.int32())})), len(numbers))
+    most = folded(one, [column.slice(0, 100_000) for column in states], [0] * 100_000)[0]
+    assert result(one, most).to_pylist() == [numbers[:-1]]
+    last = [column.slice(100_000) for column in states]
+    beyond = combine([one], most, last)
+    with pytest.raises(EvaluationError, match=f"more than 100,000 elements for x = .*or set ksql.functions.{name}.limit"):
+        result(one, beyond)
+    assert combine([one], beyond, last) == beyond  # a state does not grow any more
 
 
 def test_a_failing_argument_is_a_null():
