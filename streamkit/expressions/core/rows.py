@@ -285,7 +285,7 @@ def broadcast(value: Datum, count: int) -> pa.Array:
 def _typed(value: Datum, expression: TypedExpression) -> Datum:
     type = to_arrow(expression.type)
     if isinstance(value, pa.Scalar):
-        return recast(pa.array([value], value.type), type)[0] if value.type != type else value
+        return recast(repeated(value, 1), type)[0] if value.type != type else value
     found = recast(value, type)
     return check_value(check_sound(found, shown_text(expression)) if is_text(type) else found)
 

@@ -158,7 +158,7 @@ def _total(value: Datum, count: int) -> int:
         return 0
     if pa.types.is_string(value.type) or pa.types.is_binary(value.type):
         return len(value.as_buffer()) * count
-    return pa.array([value], value.type).nbytes * count if pa.types.is_nested(value.type) else 8 * count
+    return int(repeat(value, 1).nbytes) * count if pa.types.is_nested(value.type) else 8 * count
 
 
 def _ends(array: pa.Array) -> tuple[pa.Array, np.ndarray]:

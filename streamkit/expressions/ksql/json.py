@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable, Iterator
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -16,8 +18,9 @@ from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, fro
 from streamkit.expressions.casts.writing import write_decimals
 from streamkit.expressions.core.elements import Elements, on_columns, validity
 from streamkit.expressions.core.operation import Datum, Invocation, always, counted, function, never_null, operation
+from streamkit.expressions.core.ordering import sorted_places
 from streamkit.expressions.core.spark_text import spark_text, unseen
-from streamkit.expressions.json.documents import write_double
+from streamkit.expressions.json.documents import escaped, write_double
 from streamkit.expressions.ksql.casts import convert
 from streamkit.expressions.ksql.comparisons import without_maps
 from streamkit.expressions.ksql.function import kernel
@@ -27,7 +30,11 @@ from streamkit.plan.expression import TypedExpression
 
 IDENTITY = "ksql_identity"
 _NOTHING = object()  # the document of a text without one
-_PART = re.compile(r"\.([^.\[\]]+)|\[\s*'([^']*)'\s*\]|\[\s*\"([^\"]*)\"\s*\]|\[\s*([^\]]+?)\s*\]")
+_PART = re.compile(
+    r"""\.(?P<name>[^.\[\]]+)|\[\s*'(?P<single>[^']*)'\s*\]|\[\s*"(?P<double>(?:[^"\\]|\\["\\])*)"\s*\]|\[\s*(?P<place>[^\]]+?)\s*\]"""
+)
+_BLANKS = " \t\n\r"
+_EXPONENT_MAX, _PLAIN_EXPONENT_MAX = 2**31 - 1, 9999  # of Java's decimals, and of those that Jackson writes without an exponent
 _TEXTS = pa.list_(pa.string())
 
 
@@ -35,32 +42,74 @@ def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is no number in JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+def _exact(text: str) -> Decimal:
+    """A number with a point or an exponent as Java keeps it: all its digits, and no zero below zero."""
+    try:
+        value = Decimal(text)
+    except ArithmeticError:
+        raise ValueError(f"{text} is beyond all numbers") from None
+    if "e" in text.lower() and abs(int(value.as_tuple().exponent)) > _EXPONENT_MAX:
+        raise ValueError(f"{text} is beyond all numbers")
+    return value or value.copy_abs()
+
+
+_DECODER = json.JSONDecoder(parse_float=_exact, parse_constant=_refuse_constant)  # type: ignore[arg-type]
+
+
+def _decoded(text: str, start: int) -> tuple[Any, int]:
+    """The value that begins at a place in a text, and where it ends; ValueError if there is none."""
+    try:
+        found, end = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{text[:100]!r} is not JSON") from None
+    return with_whole_characters(found) if text.find("\\u", start, end) >= 0 else found, end
 
 
 def _document(text: str) -> Any:
-    """The document of a text; ValueError if it is none."""
-    stripped = text.strip()
-    if not stripped:
+    """
+    The first document of a text; ValueError if it begins with none.
+
+    What follows it does not matter, as to Jackson, unless it makes another word or number of it.
+    """
+    start = _behind_blanks(text, 0)
+    if start == len(text):
         return _NOTHING
-    try:
-        found = _DECODER.decode(stripped)
-    except (ValueError, RecursionError):
-        raise ValueError(f"{text[:100]!r} is not JSON") from None
-    return with_whole_characters(found) if "\\u" in stripped else found
+    found, end = _decoded(text, start)
+    following = text[end : end + 1]
+    if found is None or isinstance(found, bool):
+        is_cut = following.isalnum() or following in ("_", "$")
+    else:
+        is_cut = isinstance(found, (int, Decimal)) and following not in ("", *_BLANKS)
+    if is_cut:
+        raise ValueError(f"{text[:100]!r} is not JSON")
+    return found
 
 
-def written(value: Any) -> str:
-    """A document as JSON without blanks; doubles as Java writes them."""
+def _behind_blanks(text: str, place: int) -> int:
+    """The first place from this one on without a blank."""
+    while place < len(text) and text[place] in _BLANKS:
+        place += 1
+    return place
+
+
+def written(value: Any, number: Callable[[Decimal], str] = str) -> str:
+    """A document as JSON without blanks, with its numbers as texts."""
     if isinstance(value, dict):
-        return "{{{}}}".format(
-            ",".join(f"{json.dumps(name, ensure_ascii=False)}:{written(inner)}" for name, inner in value.items())
-        )
+        return f"{{{','.join(f'{_text(name)}:{written(inner, number)}' for name, inner in value.items())}}}"
     if isinstance(value, list):
-        return f"[{','.join(map(written, value))}]"
-    if isinstance(value, float):
-        return write_double(value)
-    return json.dumps(value, ensure_ascii=False)
+        return f"[{','.join(written(one, number) for one in value)}]"
+    return _text(value) if isinstance(value, str) else number(value) if isinstance(value, Decimal) else json.dumps(value)
+
+
+def _plain(value: Decimal) -> str:
+    """A number without an exponent; ValueError if it would have too many zeros for Jackson."""
+    if abs(int(value.as_tuple().exponent)) > _PLAIN_EXPONENT_MAX:
+        raise ValueError(f"{value} has more than {_PLAIN_EXPONENT_MAX:,} digits without an exponent")
+    return f"{value:f}"
+
+
+def _text(value: str) -> str:
+    return f'"{escaped(value)}"'
 
 
 @lru_cache(maxsize=1024)
@@ -74,7 +123,8 @@ def _path(text: str) -> tuple[str, ...]:
         match = _PART.match(text, place)
         if match is None:
             raise ValueError(f"{text!r} is no path into JSON: what is {text[place:]!r}?")
-        parts.append(next(part for part in match.groups() if part is not None))
+        part = str(match[str(match.lastgroup)])
+        parts.append(re.sub(r"\\(.)", r"\1", part) if match.lastgroup == "double" else part)
         place = match.end()
     return tuple(parts)
 
@@ -95,7 +145,7 @@ def _extracted(text: str, path: str) -> str | None:
             value = value[int(part)]
         else:
             return None
-    return None if value is _NOTHING else value if isinstance(value, str) else written(value)
+    return "" if value is _NOTHING else value if isinstance(value, str) else written(value)
 
 
 @kernel("is_json_string", "string -> boolean", strict=False, nullable=never_null)
@@ -125,29 +175,33 @@ def _json_keys(_: TypedExpression, text: Datum) -> Datum:
 
 @kernel("json_records", "string -> map<string,string>", fails=always)
 def _json_records(_: TypedExpression, text: Datum) -> Datum:
-    """The names in a JSON object with their values as JSON; null of any other document."""
+    """The names in a JSON object with their values, a text as it is, all else as JSON; null of any other document."""
     return one_by_one(_records, pa.map_(pa.string(), pa.string()), text)
 
 
 def _records(text: str) -> dict[str, str] | None:
     found = _document(text)
-    return {name: written(value) for name, value in found.items()} if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        return None
+    return {name: value if isinstance(value, str) else written(value) for name, value in found.items()}
 
 
 @kernel("json_items", "string -> array<string>", fails=always)
 def _json_items(_: TypedExpression, text: Datum) -> Datum:
-    """The elements of a JSON array, as JSON; null of any other document."""
+    """The elements of a JSON array, as JSON; any other document fails."""
     return one_by_one(_items, _TEXTS, text)
 
 
-def _items(text: str) -> list[str] | None:
+def _items(text: str) -> list[str]:
     found = _document(text)
-    return list(map(written, found)) if isinstance(found, list) else None
+    if isinstance(found, list):
+        return list(map(written, found))
+    raise ValueError(f"{text[:100]!r} is no array of JSON")
 
 
-@kernel("json_concat", "string, string* -> string", fails=always)
+@kernel("json_concat", "string* -> string", fails=always)
 def _json_concat(_: TypedExpression, *texts: Datum) -> Datum:
-    """JSON objects as one, of which the last value of a name counts, or else all documents as one array."""
+    """JSON objects as one, of which the last value of a name counts, or else all documents as one array; one alone as it is."""
     return one_by_one(_concatenated, pa.string(), *texts)
 
 
@@ -155,9 +209,11 @@ def _concatenated(*texts: str) -> str | None:
     found = list(map(_document, texts))
     if _NOTHING in found:
         return None
+    if len(found) == 1:
+        return written(found[0], _plain)
     if all(isinstance(one, dict) for one in found):
-        return written({name: value for one in found for name, value in one.items()})
-    return written([element for one in found for element in (one if isinstance(one, list) else [one])])
+        return written({name: value for one in found for name, value in one.items()}, _plain)
+    return written([element for one in found for element in (one if isinstance(one, list) else [one])], _plain)
 
 
 @kernel(
@@ -171,40 +227,70 @@ def _concatenated(*texts: str) -> str | None:
     nullable=never_null,
 )
 def _json_array_contains(expression: TypedExpression, text: Datum, wanted: Datum) -> Datum:
-    """Whether a JSON array has a value, of the same kind; false of a text that is no array."""
-    return one_by_one(_contains, pa.bool_(), text, wanted, takes_null=True)
+    """Whether a JSON array has a value, of the same kind; false of a text that is no array, or wrong before the value."""
+    bits = {"int": 31, "bigint": 63}.get(expression.arguments[1].type, 0)
+    return one_by_one(lambda one, value: _contains(one, value, 1 << bits), pa.bool_(), text, wanted, takes_null=True)
 
 
-def _contains(text: str | None, wanted: Any) -> bool:
+def _contains(text: str | None, wanted: Any, limit: int) -> bool:
+    """Whether the array has the value before anything that is no JSON, or a whole number beyond the values of its type."""
+    kind = Decimal if isinstance(wanted, float) else type(wanted)
     try:
-        found = None if text is None else _document(text)
+        for one in _elements(text or ""):
+            if type(one) is kind:
+                if kind is int and not -limit <= one < limit:
+                    return False
+                if (float(one) if kind is Decimal else one) == wanted:
+                    return True
     except ValueError:
-        return False
-    return isinstance(found, list) and any(type(one) is type(wanted) and one == wanted for one in found)
+        pass
+    return False
+
+
+def _elements(text: str) -> Iterator[Any]:
+    """The elements of a JSON array, one after the other; ValueError where the text is no JSON any more."""
+    place = _behind_blanks(text, 0)
+    if text[place : place + 1] != "[":
+        return
+    place = _behind_blanks(text, place + 1)
+    while text[place : place + 1] != "]":
+        found, end = _decoded(text, place)
+        yield found
+        place = _behind_blanks(text, end)
+        if text[place : place + 1] != "]":
+            if text[place : place + 1] != ",":
+                return
+            place = _behind_blanks(text, place + 1)
+            if text[place : place + 1] == "]":
+                return
 
 
 @kernel("to_json_string", "T -> string", strict=False, nullable=never_null)
 @on_columns
 def _to_json_string(expression: TypedExpression, values: pa.Array) -> pa.Array:
-    """The value as JSON."""
-    return _json_of(values, expression.arguments[0].type)
+    """The value as JSON, the fields of a struct and the entries of a map in the order of their names."""
+    return _json_of(values, expression.arguments[0].type, is_sorted=True)
 
 
-def _json_of(values: pa.Array, type: str) -> pa.StringArray:
+def _json_of(values: pa.Array, type: str, is_sorted: bool = False) -> pa.StringArray:
     """Values as JSON texts; null is null."""
     if type == "void":
         return pa.repeat(pa.scalar("null"), len(values))
     if element := element_of(type):
         elements = Elements.of(values)
-        return _enclosed(elements, _json_of(elements.values, element), "[", "]")
+        return _enclosed(elements, _json_of(elements.values, element, is_sorted), "[", "]")
     if entry := entry_of(type):
         elements = Elements.of(values)
-        names = _quoted(convert(elements.keys, entry[0], "string"))
-        return _enclosed(elements, pc.binary_join_element_wise(names, _json_of(elements.items, entry[1]), ":"), "{", "}")
+        keys = convert(elements.keys, entry[0], "string")
+        texts = pc.binary_join_element_wise(_quoted(keys), _json_of(elements.items, entry[1], is_sorted), ":")
+        if is_sorted:
+            texts = texts.take(pa.array(sorted_places(elements.parents, keys, ascending=True, nulls_first=True)))
+        return _enclosed(elements, texts, "{", "}")
     if fields := fields_of(type):
+        named = sorted(enumerate(fields), key=lambda one: one[1][0] if is_sorted else "")
         parts = [
-            pc.binary_join_element_wise(json.dumps(name), _json_of(pc.struct_field(values, [place]), inner), ":")
-            for place, (name, inner) in enumerate(fields)
+            pc.binary_join_element_wise(_text(name), _json_of(pc.struct_field(values, [place]), inner, is_sorted), ":")
+            for place, (name, inner) in named
         ]
         whole = pc.binary_join_element_wise("{", pc.binary_join_element_wise(*parts, ","), "}", "")
         return pc.if_else(pa.array(validity(values)), whole, "null")
@@ -234,7 +320,7 @@ def _base64(values: pa.Array) -> pa.StringArray:
 
 
 def _quoted(texts: pa.StringArray) -> pa.StringArray:
-    return one_by_one(lambda one: json.dumps(one, ensure_ascii=False), pa.string(), texts)
+    return one_by_one(_text, pa.string(), texts)
 
 
 def _enclosed(elements: Elements, texts: pa.StringArray, opening: str, closing: str) -> pa.StringArray:

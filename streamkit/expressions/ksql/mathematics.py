@@ -210,13 +210,13 @@ _to_places("round", ROUND_HALF_UP, ROUND_HALF_DOWN)
 _to_places("trunc", ROUND_FLOOR, ROUND_CEILING)
 
 
-@formula("greatest", "T, T* -> T")
+@formula("greatest", "T* -> T")
 def _greatest(call: Invocation) -> TypedExpression:
     """The greatest value; nulls do not count."""
     return _extreme(call, "greatest")
 
 
-@formula("least", "T, T* -> T")
+@formula("least", "T* -> T")
 def _least(call: Invocation) -> TypedExpression:
     """The least value; nulls do not count."""
     return _extreme(call, "least")
@@ -225,7 +225,7 @@ def _least(call: Invocation) -> TypedExpression:
 def _extreme(call: Invocation, name: str) -> TypedExpression:
     if call.types[0].startswith(("array<", "map<", "struct<")):
         raise RuleError(f"{name.upper()} takes values that have an order; found {call.types[0]}")
-    return call.of(name, *call.values)
+    return call.of(name, *call.values) if len(call.values) > 1 else call.typed(0)
 
 
 @kernel(

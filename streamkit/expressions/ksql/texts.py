@@ -64,7 +64,7 @@ def _len(call: Invocation) -> TypedExpression:
     return call.of("length", units_of(call, call.typed(0)))
 
 
-@formula("concat", "string, string* -> string", "binary, binary* -> binary")
+@formula("concat", "string* -> string", "binary* -> binary")
 def _concat(call: Invocation) -> TypedExpression:
     """The texts, or the bytes, one behind the other; null is empty."""
     nothing = text("") if call.types[0] == "string" else literal("", "binary")
