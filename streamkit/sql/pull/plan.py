@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from streamkit.errors import Location
+from streamkit.names import ORDER
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.expression_places import ExpressionPlaces
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.pull.input import PullInput
-from streamkit.sql.pull.source import TopicRows
+from streamkit.sql.pull.source import RECORD_TYPES, TopicRows
 
 TypedColumns = tuple[tuple[str, TypedExpression], ...]
 NONE, ALL_NULL, ANY_NULL = "none", "all null", "any null"  # rows that are in no group
@@ -78,6 +79,7 @@ class PullPlan:
     `columns` are those of the result; `order_columns` are computed beside them, for the order alone. Without a side there is one row without
     columns. `is_in_order`: the rows are put in canonical order, for aggregates that depend on it. `places` are those of what computes
     columns and aggregates, by name, and `where_at` that of WHERE, for errors; `parts` has the places of the parts of expressions.
+    `of_records` are the columns that a query around it wants of the records that its rows are.
     """
 
     side: PlannedSide | None
@@ -90,6 +92,7 @@ class PullPlan:
     is_in_order: bool = False
     limit: int | None = None
     is_distinct: bool = False
+    of_records: tuple[str, ...] = ()
     places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
     where_at: Location | None = field(default=None, compare=False, repr=False)
     parts: ExpressionPlaces = field(default_factory=dict, compare=False, repr=False)
@@ -122,6 +125,31 @@ class PullPlan:
             read.is_of_records if isinstance(read, PullPlan) else isinstance(read.source, TopicRows) and read.source.is_stream
             for read in reads
         )
+
+    @property
+    def record_columns(self) -> tuple[str, ...]:
+        """What its rows have beside its columns because each is a record of one stream, in the order of the stream; nothing if none is."""
+        if self.side is None or self.joins or self.groups is not None or self.is_distinct:
+            return ()
+        read = self.side.read
+        of_read = read.record_columns if isinstance(read, PullPlan) else tuple(RECORD_TYPES) if read.source.is_stream else ()
+        own = {name.lower() for name, _ in self.columns if name not in self.of_records} | ({ORDER} if self.order else set())
+        return tuple(name for name in of_read if name not in own)
+
+    def with_record_columns(self, names: Sequence[str]) -> PullPlan:
+        """The query with some of its record columns as columns of its own, behind the others."""
+        new = [name for name in names if name not in self.of_records]
+        if not new:
+            return self
+        assert self.side is not None, "what reads nothing has no records"
+        read = self.side.read
+        if isinstance(read, PullPlan):
+            read = read.with_record_columns(new)
+        else:
+            read = replace(read, columns=tuple(dict.fromkeys((*read.columns, *new))))
+        side = PlannedSide(read, tuple(dict.fromkeys((*self.side.names, *((name, name) for name in new)))))
+        added = tuple((name, TypedExpression("column", RECORD_TYPES[name], (), name)) for name in new)
+        return replace(self, side=side, columns=(*self.columns, *added), of_records=(*self.of_records, *new))
 
     @property
     def schema(self) -> Schema:

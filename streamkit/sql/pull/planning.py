@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streamkit.dsl.stream import Stream
@@ -80,7 +80,7 @@ class _PullPlanning:
             columns,
             beside,
             orders,
-            self._is_in_order(found, groups),
+            found.is_one_stream and groups is not None and any(one.ordered for one in groups.aggregates),
             self.query.limit,
             self.query.is_distinct,
             places=self._places(every, groups),
@@ -235,6 +235,7 @@ class _PullPlanning:
             return None, scope, tuple(items)
         found = Aggregation(query, names, query.span, is_once=True).grouped(items)
         groups = replace(self._planned_groups(scope, found), left_out=self._left_out(sides))
+        self._check_order(sides, groups, dict(found.aggregates))
         return groups, Scope(rows_of_query(self.time_zone).rows, (), found.columns, None), found.items
 
     def _left_out(self, sides: JoinedSides) -> str:
@@ -264,21 +265,23 @@ class _PullPlanning:
             having = over.analyzer.predicate(over.schema, found.having, self.text.at(self.query.having.span))
         return PlannedGroups(columns, aggregates, having)
 
-    def _is_in_order(self, found: JoinedSides, groups: PlannedGroups | None) -> bool:
-        """Whether an aggregate asks for the canonical order of records; TopologyError where rows have no order."""
-        ordered = [] if groups is None else [one for one in groups.aggregates if one.ordered]
-        if not found.is_one_stream:  # as in groups of tables, what can give rows back depends on no order
-            ordered = [one for one in ordered if AGGREGATES[one.function].subtract is None]
-        if not ordered:
-            return False
-        if not found.is_one_stream:
-            function = AGGREGATES[ordered[0].function]
-            raise self._error(
-                f"{function_text(function.name)} goes by the order of records, and "
-                + (function.not_of_tables or "these rows have none; expected a query over one stream"),
-                self.query.span,
+    def _check_order(self, sides: JoinedSides, groups: PlannedGroups, written: Mapping[str, Call]) -> None:
+        """TopologyError at an aggregate that goes by the canonical order of records, where rows have no order."""
+        if sides.is_one_stream:
+            return
+        for one in groups.aggregates:  # as in groups of tables, what can give rows back depends on no order
+            function = AGGREGATES[one.function]
+            if not one.ordered or function.subtract is not None:
+                continue
+            reason = (
+                "these rows have none; expected a query over one stream, which may be a query in FROM without JOIN, GROUP BY, DISTINCT and ORDER BY"
+                if sides.has_records or not function.not_of_tables
+                else function.not_of_tables
             )
-        return True
+            raise TopologyError(
+                f"{function_text(function.name)} goes by the order of records, and {reason}",
+                self.text.at_part(written[one.name], self.query.span),
+            )
 
     def _typed(self, scope: Scope, items: Iterable[ChosenItem]) -> TypedColumns:
         return tuple((item.name, self._type(scope, item)) for item in items)

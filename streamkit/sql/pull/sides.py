@@ -17,12 +17,12 @@ from streamkit.sql.lowering.expression_parts import calls, conjuncts, is_aggrega
 from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.names import QueryNames
-from streamkit.sql.lowering.scope import ROW_TIMES, Scope, ScopeColumn, bounds_in, fresh_name, key_first
+from streamkit.sql.lowering.scope import ROW_TIMES, AnyRows, Scope, ScopeColumn, bounds_in, fresh_name, key_first
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.input import PullInput
 from streamkit.sql.pull.plan import PlannedJoin, PlannedSide, PullPlan, TypedColumns
 from streamkit.sql.pull.relation import PullRelation, PullRelations, rows_of_query
-from streamkit.sql.pull.source import RECORD_COLUMNS, RECORD_TYPES
+from streamkit.sql.pull.source import RECORD_TYPES
 from streamkit.sql.tree.query import FieldsStar, FromItem, JoinClause, Query, SelectColumn, SourceName, Subquery
 
 PlanOf = Callable[[Query], PullPlan]
@@ -83,8 +83,8 @@ class JoinedSides:
 
     @property
     def is_one_stream(self) -> bool:
-        """Whether it reads the records of one stream, and nothing else."""
-        return len(self.sides) == 1 and self.sides[0].is_stream
+        """Whether it reads the records of one stream in their order, perhaps behind queries in FROM, and nothing else."""
+        return len(self.sides) == 1 and ORDER in self.sides[0].own
 
     @property
     def has_records(self) -> bool:
@@ -158,10 +158,21 @@ class _SidesReading:
 
     def first(self, item: FromItem) -> JoinedSides:
         side = self._side(item)
-        rows = (
-            side.read.rows if isinstance(side.read, PullRelation) and not self.query.joins else rows_of_query(self.time_zone).rows
-        )
+        rows = rows_of_query(self.time_zone).rows
+        if not self.query.joins and isinstance(side.read, PullRelation):
+            rows = side.read.rows
+        elif not self.query.joins and isinstance(side.read, PullPlan) and side.read.record_columns:
+            rows = self._stream_behind(item)
         return JoinedSides(Scope(rows, (side.alias,), side.columns, None), (side,))
+
+    def _stream_behind(self, item: FromItem) -> AnyRows:
+        """The stream whose records are the rows of a query in FROM."""
+        while isinstance(item, Subquery):
+            assert item.query.source is not None, "records come from somewhere"
+            item = item.query.source
+        relation = self.relations.relation(item.name.text)
+        assert relation is not None, "the query in FROM has found it"
+        return relation.rows
 
     def joined(self, left: JoinedSides, clause: JoinClause) -> JoinedSides:
         """The sides so far with one more."""
@@ -243,8 +254,8 @@ class _SidesReading:
         self._check_alias(item, alias)
         if isinstance(item, Subquery):
             plan = self.plan_of(item.query)
-            results = tuple(ScopeColumn(alias, one.name, one.name, one.type) for one in plan.schema)
-            return _Side(alias, plan, results, {one.column: one.column for one in results})
+            results = [ScopeColumn(alias, one.name, one.name, one.type) for one in plan.schema]
+            return _Side(alias, plan, *_with_record_columns(alias, results, plan.record_columns))
         relation = self.relations.relation(item.name.text)
         if relation is None:
             raise TopologyError(_no_relation(item.name.text, self.relations.names()), self.text.at(item.name.span))
@@ -257,12 +268,8 @@ class _SidesReading:
         if self.meaning.names_results and relation.timed is not None and self._names_times(alias):
             relation = replace(relation, source=relation.timed())
             columns.append(ScopeColumn(alias, ROW_TIMES, ROW_TIMES, "bigint", is_shown=False))
-        if isinstance(relation.rows, Stream):
-            own = {one.name.lower() for one in columns}
-            others = [name for name in RECORD_COLUMNS if name not in own]
-            columns += [ScopeColumn(alias, name, name, RECORD_TYPES[name], is_shown=False) for name in others]
-        places = {ORDER: ORDER} if isinstance(relation.rows, Stream) else {}  # which no expression names
-        return _Side(alias, relation, tuple(columns), {**{one.column: one.column for one in columns}, **places})
+        others = RECORD_TYPES if isinstance(relation.rows, Stream) else ()
+        return _Side(alias, relation, *_with_record_columns(alias, columns, others))
 
     def _names_times(self, alias: str) -> bool:
         """Whether the query names ROWTIME, of this source or of none."""
@@ -307,14 +314,26 @@ def _planned(side: _Side, read: set[str], limit: int | None) -> PlannedSide:
     if isinstance(side.read, PullRelation):
         columns = tuple(dict.fromkeys(own for own, _ in names))
         return PlannedSide(PullInput(side.alias, side.read.source, columns, condition, limit), tuple(names))
-    return PlannedSide(side.read if condition is None else _filtered(side.read, condition), tuple(names))
+    wanted = {own for own, _ in names} | (set() if condition is None else columns_of(condition))
+    plan = side.read.with_record_columns([name for name in side.read.record_columns if name in wanted])
+    return PlannedSide(plan if condition is None else _filtered(plan, condition), tuple(names))
+
+
+def _with_record_columns(
+    alias: str, columns: Sequence[ScopeColumn], others: Iterable[str]
+) -> tuple[tuple[ScopeColumn, ...], dict[str, str]]:
+    """The columns of a side with others that records have beside them, and its own names; the order key is no column that a query can name."""
+    own = {one.name.lower() for one in columns}
+    hidden = [ScopeColumn(alias, name, name, RECORD_TYPES[name], is_shown=False) for name in others if name not in {*own, ORDER}]
+    every = (*columns, *hidden)
+    return every, {one.column: one.column for one in every} | ({ORDER: ORDER} if ORDER in others else {})
 
 
 def _filtered(plan: PullPlan, condition: TypedExpression) -> PullPlan:
     """A query in FROM, and behind it the rows of it for which a condition is true."""
     columns = tuple((name, TypedExpression("column", one.type, (), name)) for name, one in plan.columns)
     names = tuple((name, name) for name, _ in columns)
-    return PullPlan(PlannedSide(plan, names), (), condition, None, columns)
+    return PullPlan(PlannedSide(plan, names), (), condition, None, columns, of_records=plan.of_records)
 
 
 def _read(expressions: Iterable[TypedExpression | None]) -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import streamkit as sk
+from streamkit.errors import TopologyError
 from streamkit.sql.session import SqlSession
 from streamkit.testing import TopologyTestDriver
 from tests.kit.sampling import seeds
@@ -28,6 +29,11 @@ OF_LISTS = {
     "ksql": "COLLECT_LIST(N) AS E, COLLECT_SET(N) AS F, SHOWN(N) AS G",
 }
 TIMES = {"spark": "_timestamp", "ksql": "ROWTIME"}
+SOURCES = (  # a stream, and queries in FROM that have its records in their order
+    "c {where}",
+    "(SELECT k, n, grp FROM c {where}) z",
+    "(SELECT grp, n FROM (SELECT * FROM c) y {where}) z WHERE grp <> 'none'",
+)
 MIDDLE = {"spark": "TIMESTAMP '1970-01-01 00:00:20'", "ksql": "20000"}
 
 
@@ -156,19 +162,20 @@ def in_order(log, has_times):
 
 
 @pytest.mark.parametrize("dialect", ["spark", "ksql"])
+@pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("seed", seeds(3))
-def test_groups_of_several_partitions(seed, dialect):
+def test_groups_of_several_partitions(seed, source, dialect):
     """
     A group that has records of several partitions has them in canonical order, by every way in which a query finds them there.
 
-    A condition takes records out, and the order of the others stays.
+    A condition takes records out, and the order of the others stays, also behind queries in FROM.
     """
     chance = random.Random(seed)
     rows, has_times = records(chance), chance.random() < 0.5
     where = chance.choice(
         ["", "WHERE k <> 'a'", "WHERE at < 20000", f"WHERE {TIMES[dialect]} < {MIDDLE[dialect]}", "WHERE n > 2"]
     )
-    query = f"SELECT grp, COUNT(*) AS records, {OF_LISTS[dialect]} FROM c {where} GROUP BY grp"
+    query = f"SELECT grp, COUNT(*) AS records, {OF_LISTS[dialect]} FROM {source.format(where=where)} GROUP BY grp"
     with sk.open_log(":memory:") as log, opened(log, dialect) as sql:
         declare(sql, chance.choice([1, 4]), has_times)
         for begin in range(0, len(rows), 7):
@@ -183,6 +190,48 @@ def test_groups_of_several_partitions(seed, dialect):
         assert driven(sql.topology("CTAS_T_1"), log, "all") == expected
         if kept:
             assert pushed(sql, query, len(kept)) == expected
+
+
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+def test_records_behind_queries_in_from_are_at_their_places(log, dialect):
+    """What each record has beside its columns, and aggregates by it, are there behind queries in FROM as in a query that goes on."""
+    time, offset = (TIMES[dialect], "ROWOFFSET") if dialect == "ksql" else ("_timestamp", "_offset")
+    first, last = ("EARLIEST_BY_OFFSET(n)", "LATEST_BY_OFFSET(n)") if dialect == "ksql" else ("first(n)", "last(n)")
+    rows = records(random.Random(7)) + records(random.Random(8))
+    nested = f"(SELECT k, n, grp FROM (SELECT * FROM c WHERE k <> 'a') y WHERE {offset} <> 1) z WHERE {time} > {MIDDLE[dialect]}"
+    queries = {
+        f"CREATE STREAM o1 AS SELECT k, n, z.{time} AS at, {offset} AS place FROM {nested}": "SELECT k, n, at, place FROM o1",
+        f"CREATE TABLE o2 AS SELECT grp, {first} AS f, {last} AS l, COUNT(*) AS m FROM {nested} GROUP BY grp": "SELECT grp, f, l, m FROM o2",
+    }
+    with opened(log, dialect) as sql:
+        declare(sql, 4, has_times=False)
+        insert(sql, dialect, rows, has_times=False)
+        for statement, asked in queries.items():
+            sql.execute(statement)
+            run(sql, log)
+            found = sql.query(asked).to_pylist()
+            assert found
+            once = sql.query(statement.partition(" AS ")[2]).to_pylist()
+            assert sorted(map(str, (row.values() for row in once))) == sorted(map(str, (row.values() for row in found)))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "(SELECT DISTINCT grp, n FROM c) z",
+        "(SELECT grp, n FROM c ORDER BY n) z",
+        "(SELECT a.grp, a.n FROM c a JOIN c b ON a.k = b.k) z",
+        "(SELECT grp, count(*) AS n FROM c GROUP BY grp) z",
+        "c AS z JOIN c b ON z.k = b.k",
+    ],
+)
+def test_rows_without_an_order_are_refused_at_the_call(sql, source):
+    """The reason is true of the query, and carets lie below the call."""
+    declare(sql, 1, has_times=False)
+    text = f"SELECT count(*) AS m,\n  size(collect_list(z.n)) AS e\nFROM {source} GROUP BY z.grp"
+    with pytest.raises(TopologyError, match="collect_list goes by the order of records, and these rows have none") as refused:
+        sql.query(text)
+    assert str(refused.value).endswith(f"\n      size(collect_list(z.n)) AS e\n           {'^' * len('collect_list(z.n)')}")
 
 
 def is_kept(row, where):
