@@ -24,6 +24,7 @@ from streamkit.sql.execution.constant_shapes import ConstantBatch, Shape, shape_
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.ksql.expressions import MeaninglessExpressionError, ksql_result_type
 from streamkit.sql.lowering.expression_parts import below, calls, is_aggregate, references
+from streamkit.sql.lowering.scope import ROW_TIMES
 from streamkit.sql.pull.one_row import COLUMN, TYPE, one_row
 from streamkit.sql.tree.span import Written
 
@@ -147,12 +148,15 @@ class InsertedValues:
             raise self.state.error(f"{name}: {error.message}", written.span) from None
         wanted = Call("timestamp_millis", (wanted,)) if name == TIMESTAMP else wanted
         at, analyzer = self.state.text.in_dialect(is_ksql=True).at(written.span), ExpressionAnalyzer(script.time_zone)
-        ((_, typed),) = analyzer.project(_schema(batch.types), [(name, wanted)], at)
-        with noted_failures() as failures:
-            found = evaluate(typed, batch.rows)
-        if failures or (found.null_count and not _is_null(written.expression)):
-            reason = failures[0].reason if failures else f"it is not {ksql_type(type)}"
-            raise self.state.error(f"{name}: {reason}", written.span)
+        shown = ROW_TIMES if name == TIMESTAMP else name
+        with noted_failures() as failures:  # constants are computed while they are typed
+            ((_, typed),) = analyzer.project(_schema(batch.types), [(name, wanted)], at)
+            try:
+                found = evaluate(typed, batch.rows)
+            except EvaluationError as error:
+                raise self.state.error(f"{shown}: {error}", written.span) from None
+        if failures:  # what is null without one is null as it is written
+            raise self.state.error(f"{shown}: {failures[0].reason}", written.span)
         return found
 
     def _check_widens(self, written: Written, type: str, name: str) -> None:
@@ -190,8 +194,3 @@ def _is_cut(given: Any, found: Any) -> bool:
 
 def _schema(types: Mapping[str, str]) -> Schema:
     return Schema(tuple(SchemaColumn(name, type) for name, type in types.items()))
-
-
-def _is_null(expression: Expression) -> bool:
-    """Whether a value is null as it is written."""
-    return isinstance(expression, Literal) and expression.value is None

@@ -62,7 +62,19 @@ def test_values_become_what_their_columns_are(session: sk.SqlSession) -> None:
     [
         ("(K, V) VALUES ('a', 'x')", "V is INTEGER, and the value STRING"),
         ("(K, V) VALUES ('a', 3000000000)", "V is INTEGER, and the value BIGINT"),
-        ("(K, T) VALUES ('a', 'noon')", "T: it is not TIME"),
+        ("(K, T) VALUES ('a', 'noon')", "T: CAST.'noon' AS TIME. failed: 'noon' is no TIME"),
+        (
+            "(K, AT) VALUES ('a', FROM_UNIXTIME(9223372036854776))",
+            "AT: from_unixtime.9223372036854776. failed: the time is beyond the range",
+        ),
+        ("(K, AT) VALUES ('a', FROM_UNIXTIME(-9223372036854776))", "the time is beyond the range"),
+        (
+            "(K, V) VALUES ('a', 1), ('b', CAST('x' AS INT)), ('c', CAST('y' AS INT))",
+            "V: CAST.'x' AS INT. failed: 'x' is no INTEGER",
+        ),
+        ("(K, A) VALUES ('a', ARRAY[STRUCT(X := CAST('x' AS INT))])", "A: CAST.'x' AS INT. failed"),
+        ("(K, ROWTIME) VALUES ('a', 'noon')", "ROWTIME: CAST.'noon' AS BIGINT. failed"),
+        ("(K, ROWTIME) VALUES ('a', 9223372036854776)", "ROWTIME: timestamp_millis.* failed"),
         ("(K, NONE) VALUES ('a', 1)", "S has no column 'NONE'"),
         ("(ROWOFFSET, K) VALUES (1, 'a')", "ROWOFFSET"),
     ],
@@ -72,6 +84,38 @@ def test_values_that_do_not_fit(session: sk.SqlSession, values: str, message: st
     with pytest.raises(StreamKitError, match=message):
         session.execute(f"INSERT INTO S {values};")
     assert session.query("SELECT COUNT(*) AS N FROM S").to_pylist() == [{"N": 3}]
+
+
+@pytest.mark.parametrize(
+    "value",
+    {
+        "D": ["CAST(NULL AS DECIMAL(5, 2))", "NULLIF(1.50, 1.50)"],
+        "V": ["CAST(NULL AS INT)", "ARRAY[1][7]", "NULL + 1", "CASE WHEN 1 > 2 THEN 1 END"],
+        "T": ["CAST(NULL AS TIME)"],
+        "DAY": ["CAST(NULL AS DATE)", "COALESCE(CAST(NULL AS DATE), NULL)"],
+        "AT": ["CAST(NULL AS TIMESTAMP)", "CAST(NULL AS STRING)"],
+        "A": ["CAST(NULL AS ARRAY<STRUCT<X INT>>)"],
+        "B": ["CAST(NULL AS BYTES)"],
+    }.items(),
+    ids=lambda one: one[0],
+)
+def test_values_that_are_null(session: sk.SqlSession, value: tuple[str, list[str]]) -> None:
+    """What SELECT gives as null without a failure is null as a value, too, as NULL alone is."""
+    column, texts = value
+    for text in texts:
+        assert session.query(f"SELECT {text} AS X").to_pylist() == [{"X": None}]
+    rows = ", ".join(f"('new', {text})" for text in ["NULL", *texts])
+    session.execute(f"INSERT INTO S (K, {column}) VALUES {rows};")
+    found = session.query(f"SELECT {column} AS X FROM S WHERE K = 'new'").to_pylist()
+    assert found == [{"X": None}] * (len(texts) + 1)
+
+
+@pytest.mark.parametrize("millis", [9223372036854775, -9223372036854775])
+def test_the_last_times_that_fit(session: sk.SqlSession, millis: int) -> None:
+    """All milliseconds of which the microseconds fit 64 bits are times, in SELECT and as values."""
+    assert session.query(f"SELECT UNIX_TIMESTAMP(FROM_UNIXTIME({millis})) AS X").to_pylist() == [{"X": millis}]
+    session.execute(f"INSERT INTO S (K, AT) VALUES ('new', FROM_UNIXTIME({millis}));")
+    assert session.query("SELECT UNIX_TIMESTAMP(AT) AS X FROM S WHERE K = 'new'").to_pylist() == [{"X": millis}]
 
 
 def test_a_row_is_looked_up_by_its_key(session: sk.SqlSession) -> None:
