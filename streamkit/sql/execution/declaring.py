@@ -24,7 +24,7 @@ from streamkit.sql.execution.queries import check_queries
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.stored_source import WINDOW_TYPE
 from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, DeclaredSource, ReadTopic, column_type
-from streamkit.sql.script.properties import OF_SOURCES, TopicProperties
+from streamkit.sql.script.properties import OF_SOURCES, TopicProperties, check_time_format
 from streamkit.sql.tree.span import Name
 from streamkit.sql.tree.statements import TABLE, AlterSource, ColumnDefinition, CreateSource, CreateType, DropType, Property
 from streamkit.sql.tree.type_names import refused_name
@@ -77,7 +77,9 @@ class _SourceDeclaration:
         """What the statement declares, and the topic that is to be created for it."""
         state, statement = self.state, self.statement
         properties = TopicProperties.of(statement.properties, OF_SOURCES, state.text, statement.span)
-        if not self._is_ksql:
+        if self._is_ksql:
+            check_time_format(statement.properties, state.text)
+        else:
             properties.check_supported()
         name = properties.topic or statement.name.text
         if not is_name(name):

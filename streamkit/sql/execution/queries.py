@@ -36,7 +36,7 @@ from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.reader.script import read_script
 from streamkit.sql.script.advice import ways_of_session
 from streamkit.sql.script.declared_source import SOURCE_NAME
-from streamkit.sql.script.properties import NATIVE, OF_RESULTS, TopicProperties
+from streamkit.sql.script.properties import NATIVE, OF_RESULTS, TopicProperties, check_time_format
 from streamkit.sql.script.script import ScriptLowering, ScriptSource
 from streamkit.sql.script.settings import OFFSET_RESET
 from streamkit.sql.script.topic_format import TopicFormat
@@ -160,6 +160,8 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
     is_built = _wants_backfill(state, statement)
     if known is not None and statement.if_not_exists:
         return Changed(f"There is a {known.kind} {known.name} already.", known.query)
+    if state.settings.script.meaning.names_results:
+        check_time_format(statement.properties, state.text)
     before = None
     if known is not None:
         before = _replaced(state, statement, known)

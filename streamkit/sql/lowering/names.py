@@ -145,8 +145,8 @@ class QueryNames:
 
     def _column(self, reference: Reference, around: TextSpan) -> Expression:
         parts = parts_of(reference.name)
+        self._check_whose(parts, reference, around)
         if (own := self._own_column(parts)) is not None:
-            self._check_whose_time(parts, own, reference, around)
             return self.text.places.replaced(own, reference)
         found = self._find(parts, reference, around)
         if found is not None:
@@ -193,15 +193,21 @@ class QueryNames:
             else rewritten(value, lambda one: of_side if isinstance(one, Reference) else None, self.text.places)
         )
 
-    def _check_whose_time(self, parts: Sequence[str], own: Expression, reference: Reference, around: TextSpan) -> None:
-        """TopologyError for ROWTIME without its source, where each row has the times of several."""
-        if parts[0].upper() != ROW_TIMES or isinstance(self.scope.rows, Stream) or len(self.scope.sources) < 2:
+    def _check_whose(self, parts: Sequence[str], reference: Reference, around: TextSpan) -> None:
+        """TopologyError for ROWTIME, ROWPARTITION or ROWOFFSET without its source, where each row has those of several."""
+        name = parts[0]
+        is_of_record = self.meaning.names_results and name == name.upper() and name.lower() in self.meaning.record_columns
+        if not is_of_record or len(self.scope.sources) < 2:
             return
-        if isinstance(own, Reference):
-            choices = " or ".join(f"{part(source)}.{ROW_TIMES}" for source in self.scope.sources)
+        if isinstance(self.scope.rows, Stream) or any(one.name == name for one in self.scope.shown):
+            return
+        kept = (PSEUDO_COLUMNS[name], *([ROW_TIMES] if name == ROW_TIMES else []))  # of records, and of rows of tables
+        sources = [one for one in self.scope.sources if any(self.scope.named(each, one, keeps_case=True) for each in kept)]
+        if sources:
+            choices = " or ".join(f"{part(source)}.{name}" for source in sources)
+            of_each = "the time" if name == ROW_TIMES else "that of a record"
             raise TopologyError(
-                f"{ROW_TIMES} may be the time of each source of the join; expected {choices}",
-                self.text.at_part(reference, around),
+                f"{name} may be {of_each} of each source of the join; expected {choices}", self.text.at_part(reference, around)
             )
 
     def _unknown(self, reference: Reference, parts: Sequence[str]) -> Expression:

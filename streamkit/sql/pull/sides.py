@@ -48,6 +48,11 @@ class _Side:
         return isinstance(self.read, PullRelation) and isinstance(self.read.rows, Stream)
 
     @property
+    def has_times(self) -> bool:
+        """Whether each row is a record of a stream, with its event time."""
+        return TIMESTAMP in self.read.record_columns if isinstance(self.read, PullPlan) else self.is_stream
+
+    @property
     def is_of_records(self) -> bool:
         return self.read.is_of_records if isinstance(self.read, PullPlan) else self.is_stream
 
@@ -236,8 +241,8 @@ class _SidesReading:
         within = clause.within
         if within is None:
             return []
-        others = [one for one in left.sides if one.is_stream]
-        if len(others) != 1 or not side.is_stream:
+        others = [one for one in left.sides if one.has_times]
+        if len(others) != 1 or not side.has_times:
             raise self.text.error(
                 "WITHIN is about the times of the records of two streams; expected none of it here", clause.span
             )

@@ -44,6 +44,21 @@ TYPES_OF_TIMES = ("timestamp", "timestamp_ntz", "bigint")
 _DELIMITERS = {"SPACE": " ", "TAB": "\t"}
 
 
+def check_time_format(given: Sequence[Property], text: ScriptText) -> None:
+    """
+    TopologyError for TIMESTAMP_FORMAT without TIMESTAMP, which would say nothing.
+
+    Statements are asked when they are new: a query that the catalog has goes on.
+    """
+    spans = {one.name.upper(): one.span for one in given}
+    if "TIMESTAMP_FORMAT" in spans and "TIMESTAMP" not in spans:
+        raise text.error(
+            "TIMESTAMP_FORMAT is the pattern of the texts in the column that TIMESTAMP names, and there is no TIMESTAMP; expected both, or none "
+            "of them",
+            spans["TIMESTAMP_FORMAT"],
+        )
+
+
 @dataclass(frozen=True)
 class TopicProperties:
     """What WITH says; None where it says nothing. Values are checked, and spans say where each is written."""

@@ -26,7 +26,7 @@ from streamkit.sql.lowering.named_types import with_named_types
 from streamkit.sql.lowering.scope import QuerySource, bounds_in
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import DeclaredSource, column_reference, column_type, format_schema
-from streamkit.sql.script.properties import OF_RESULTS, OF_SOURCES, TopicProperties
+from streamkit.sql.script.properties import OF_RESULTS, OF_SOURCES, TopicProperties, check_time_format
 from streamkit.sql.script.settings import ScriptSettings
 from streamkit.sql.script.topic_format import KAFKA, KsqlFormat, TopicFormat, topic_format, window_text
 from streamkit.sql.tree.query import FromItem, Query, SourceName
@@ -222,6 +222,8 @@ class ScriptLowering:
             statement.kind, is_read_only=statement.is_read_only, has_failed=True
         )
         is_ksql = self.settings.meaning.names_results
+        if is_ksql:
+            check_time_format(statement.properties, self.text)
         statement = self.settings.formats.said_by(statement) if is_ksql else statement
         read = DeclaredSource(
             statement, self.text, self._types, self.settings.registry, is_ksql, self.settings.formats.wraps_one_column
@@ -231,6 +233,8 @@ class ScriptLowering:
     def _declare_result(self, statement: CreateAs) -> None:
         if not self._is_new(statement):
             return
+        if self._others is no_others and self.settings.meaning.names_results:  # in a file, whose statements are new
+            check_time_format(statement.properties, self.text)
         query = WrittenQuery(statement, self.settings.meaning)
         self._sources[statement.name.text] = ScriptSource(statement.kind, created_as=query)
         self._queries.append(query)

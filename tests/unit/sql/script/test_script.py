@@ -304,3 +304,20 @@ def test_what_belongs_to_a_session_says_so(said: str) -> None:
 
     with pytest.raises(StreamKitError, match=f"{said.split(maxsplit=1)[0]} belongs to a session.*streamkit.application"):
         topology_of(text, "shop")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE STREAM s (k INT KEY, t STRING) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON', {0});",
+        "CREATE STREAM s (k INT KEY, t STRING) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON'); CREATE STREAM r WITH ({0}) AS SELECT * FROM s;",
+    ],
+)
+def test_the_pattern_of_times_needs_their_column(statement: str) -> None:
+    """As in a session, in the ksql dialect, where a pattern is known; with the column it is right."""
+    said = "TIMESTAMP_FORMAT = 'yyyy-MM-dd'"
+    text = f"SET 'streamkit.sql.dialect' = 'ksql'; {statement}"
+    with pytest.raises(TopologyError, match="and there is no TIMESTAMP; expected both, or none of them") as refused:
+        script(text.format(said) + " CREATE STREAM o AS SELECT * FROM s;")
+    assert f"shop.sql:1:{text.format(said).index('TIMESTAMP_FORMAT') + 1}" in str(refused.value)
+    assert script(text.format(f"TIMESTAMP = 't', {said}") + " CREATE STREAM o AS SELECT * FROM s;").outputs

@@ -69,14 +69,34 @@ def test_joins_that_are_run_once_and_go_on(sql: sk.SqlSession, items: str) -> No
 
 
 @pytest.mark.parametrize(
-    "query", ["SELECT t.k, ROWTIME AS r FROM t JOIN u ON t.k = u.k", "SELECT p.k, ROWTIME AS r FROM p JOIN u ON p.k = u.k"]
+    ("items", "named", "first"),
+    [
+        ("t.k, ROWTIME AS r FROM t JOIN u ON t.k = u.k", "ROWTIME", "T"),
+        ("p.k, ROWTIME AS r FROM p JOIN u ON p.k = u.k", "ROWTIME", "P"),
+        ("p.k, ROWTIME AS r FROM p JOIN s u WITHIN 1 HOUR ON p.k = u.k", "ROWTIME", "P"),
+        ("p.k, p.v FROM p JOIN p u WITHIN 1 HOUR ON p.k = u.k WHERE ROWTIME > 0", "ROWTIME", "P"),
+        ("p.k FROM p JOIN (SELECT * FROM s) u WITHIN 1 HOUR ON p.k = u.k WHERE ROWOFFSET = 0", "ROWOFFSET", "P"),
+        ("p.k, ROWPARTITION AS r FROM p JOIN p u WITHIN 1 HOUR ON p.k = u.k", "ROWPARTITION", "P"),
+    ],
 )
-def test_a_time_of_no_side(sql: sk.SqlSession, query: str) -> None:
-    """ROWTIME alone is refused where each row has the times of both sides, at its place."""
+def test_a_column_of_records_of_no_side(sql: sk.SqlSession, items: str, named: str, first: str) -> None:
+    """ROWTIME alone is refused where each row has the times of both sides, at its place, also beside a column `rowtime`; so are the others."""
     with pytest.raises(
-        StreamKitError, match=r"ROWTIME may be the time of each source of the join; expected [TP].ROWTIME or U.ROWTIME"
-    ):
-        sql.query(query)
+        StreamKitError, match=rf"{named} may be .* of each source of the join; expected {first}.{named} or U.{named}"
+    ) as refused:
+        sql.query(f"SELECT {items}")
+    assert str(refused.value).endswith("^" * len(named))
+
+
+def test_records_behind_queries_in_from_meet_within_a_time(sql: sk.SqlSession) -> None:
+    """WITHIN is about their times, as in a query that goes on."""
+    sql.execute("INSERT INTO p (k, v, ROWTIME) VALUES ('a', 8, 5000)")
+    items = "a.k AS k, b.v AS v, b.ROWTIME AS x FROM s a JOIN (SELECT k, v FROM p WHERE v > 0) b WITHIN 1 SECOND ON a.k = b.k"
+    sql.execute(f"CREATE STREAM r AS SELECT {items}")
+    assert sql.catch_up(60)
+    expected = sql.query("SELECT k, v, x FROM r").to_pylist()
+    assert expected == [{"K": "a", "V": 5, "X": 78}]
+    assert sql.query(f"SELECT {items}").to_pylist() == expected
 
 
 def test_sources_that_differ_in_case(sql: sk.SqlSession) -> None:
