@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import element_of, is_nested, to_arrow
+from streamkit.data_type import decimal_of, element_of, is_nested, to_arrow
 from streamkit.expressions.core.elements import Elements, as_numbers, on_columns, places_in, taken, validity
 from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.literals import literal
@@ -118,22 +118,28 @@ def _array_sorted(_: TypedExpression, arrays: pa.Array, direction: pa.Array) -> 
     return Elements(kept.values, kept.lengths, valid).as_arrays()
 
 
-def _has_nested_elements(expression: TypedExpression) -> bool:
-    return is_nested(element_of(expression.arguments[0].type) or "")
+_JOINED = ("boolean", "int", "bigint", "double", "string", "void")  # and decimals
 
 
-@kernel("array_join", "array<T> -> string", "array<T>, string -> string", strict=False, fails=_has_nested_elements)
+def _may_not_be_joined(expression: TypedExpression) -> bool:
+    inner = element_of(expression.arguments[0].type) or ""
+    return inner not in _JOINED and decimal_of(inner) is None
+
+
+@kernel("array_join", "array<T> -> string", "array<T>, string -> string", strict=False, fails=_may_not_be_joined)
 @on_columns
 def _array_join(expression: TypedExpression, arrays: pa.Array, *between: pa.Array) -> pa.Array:
     """The elements as texts in one, with commas or other texts between them; null is the word null."""
     elements = Elements.of(arrays)
     inner = element_of(expression.arguments[0].type) or ""
-    if is_nested(inner):  # ksqlDB finds it in the row
+    if _may_not_be_joined(expression):  # ksqlDB finds it in the row
         check_rows(
             elements.any(validity(elements.values)),
-            f"an element is {ksql_type(inner)}, and ARRAY_JOIN puts together values without others",
+            f"an element is {ksql_type(inner)}, and ARRAY_JOIN puts together texts, numbers and BOOLEAN",
         )
-    texts = convert(elements.values, inner, "string").cast(pa.string())
+        texts = pa.repeat(pa.scalar("null"), len(elements.values))
+    else:
+        texts = convert(elements.values, inner, "string").cast(pa.string())
     lists = Elements(texts.fill_null("null"), elements.lengths, elements.valid).as_arrays()
     return pc.binary_join(lists, pc.coalesce(between[0], pa.scalar("")) if between else ",")
 

@@ -53,7 +53,7 @@ def _exact(text: str) -> Decimal:
     return value or value.copy_abs()
 
 
-_DECODER = json.JSONDecoder(parse_float=_exact, parse_constant=_refuse_constant)  # type: ignore[arg-type]
+_DECODER = json.JSONDecoder(parse_float=_exact, parse_constant=_refuse_constant)
 
 
 def _decoded(text: str, start: int) -> tuple[Any, int]:

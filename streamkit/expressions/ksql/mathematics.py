@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal, localcontext
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.plan.expression import TypedExpression
 
 _NUMBERS = ("int -> int", "bigint -> bigint", "decimal -> decimal", "double -> double")
+_BLANKS = "".join(map(chr, range(0x21)))
 _EARTH_RADIUS = {"km": 6371.0, "miles": 3959.0}
 _UNITS = {
     **dict.fromkeys(("km", "kilometer", "kilometers", "kilometre", "kilometres"), "km"),
@@ -182,7 +184,7 @@ def _to_places(name: str, up: str, down: str) -> None:
 
     def rounded_to(number: float | Decimal, places: int, limit: Decimal) -> float | Decimal:
         if isinstance(number, float) and not math.isfinite(number):
-            return number
+            raise ValueError(f"{number} has no places behind the point")
         value = Decimal(repr(number)) if isinstance(number, float) else number
         with localcontext(prec=PLACES_MAX + 400):  # a double has up to 309 digits before its point
             found = value.quantize(Decimal(1).scaleb(-places), up if value > 0 else down)
@@ -228,20 +230,30 @@ def _extreme(call: Invocation, name: str) -> TypedExpression:
     return call.of(name, *call.values) if len(call.values) > 1 else call.typed(0)
 
 
-@kernel(
-    "geo_distance", "double, double, double, double -> double", "double, double, double, double, string -> double", fails=always
-)
+@kernel("geo_distance", "double, double, double, double -> double", fails=always)
 def _geo_distance(_: TypedExpression, *values: Datum) -> Datum:
     """The distance of two points by their latitudes and longitudes in degrees, in kilometres, or in miles if the last argument says so."""
     return one_by_one(_distance, pa.float64(), *values)
 
 
-def _distance(latitude: float, longitude: float, latitude2: float, longitude2: float, unit: str = "km") -> float:
-    if unit.lower() not in _UNITS:
+@kernel("geo_distance", "double, double, double, double, string -> double", computed_by="distance_in", fails=always, strict=False)
+def _distance_in(_: TypedExpression, *values: Datum) -> Datum:
+    """As GEO_DISTANCE; a unit that is null or empty is kilometres."""
+
+    def distance(*row: Any) -> float | None:
+        *places, unit = row
+        return None if None in places else _distance(*places, unit or "")
+
+    return one_by_one(distance, pa.float64(), *values, takes_null=True)
+
+
+def _distance(latitude: float, longitude: float, latitude2: float, longitude2: float, unit: str = "") -> float:
+    unit = unit.strip(_BLANKS).lower() or "km"
+    if unit not in _UNITS:
         raise ValueError(f"{unit!r} is no unit of distance; expected KM or MILES")
     if max(abs(latitude), abs(latitude2)) > 90 or max(abs(longitude), abs(longitude2)) > 180:
         raise ValueError("a latitude is beyond 90 degrees, or a longitude beyond 180")
     one, other = math.radians(latitude), math.radians(latitude2)
     turn = math.radians(longitude2 - longitude)
     half = math.sin((other - one) / 2) ** 2 + math.cos(one) * math.cos(other) * math.sin(turn / 2) ** 2
-    return 2 * _EARTH_RADIUS[_UNITS[unit.lower()]] * math.asin(min(1.0, math.sqrt(half)))
+    return 2 * _EARTH_RADIUS[_UNITS[unit]] * math.asin(min(1.0, math.sqrt(half)))

@@ -151,11 +151,11 @@ def _all_from(pattern: str, value: str, group: int) -> list[str | None]:
 
 @formula("regexp_split_to_array", "string, string -> array<string>")
 def _regexp_split(call: Invocation) -> TypedExpression:
-    """The parts between the matches of a regular expression."""
+    """The parts between the matches of a regular expression; without empty ones at the end if it matches the empty text."""
     value, pattern = call.values
     return (
         call.of("split", value, pattern)
-        if _is_for_spark(pattern)
+        if _is_for_spark(pattern) and not matcher_of(str(pattern.value)).fullmatch("")
         else _by_text(call, "ksql_parted", "array<string>", value, pattern)
     )
 
@@ -169,9 +169,14 @@ def _parts_of(value: str, pattern: str) -> list[str]:
     """An empty match at the very start parts nothing."""
     if not pattern:
         return list(value) or [""]
+    found = matcher_of(pattern)
     parts, place = [], 0
-    for match in _matches(matcher_of(pattern), value):
+    for match in _matches(found, value):
         if match.end():
             parts.append(value[place : match.start()])
             place = match.end()
-    return [*parts, value[place:]]
+    parts.append(value[place:])
+    if len(parts) > 1 and found.fullmatch(""):
+        while parts and not parts[-1]:
+            parts.pop()
+    return parts

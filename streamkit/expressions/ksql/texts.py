@@ -23,6 +23,7 @@ from streamkit.plan.expression import TypedExpression
 _BLANKS = "".join(map(chr, range(0x21)))
 _INT_MAX = 2**31 - 1
 _CODE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_WORD = re.compile(r"[^ \t\n\x0b\f\r]+[ \t\n\x0b\f\r]*")
 _KINDS = "string, string, string, string"  # of masks: upper case, lower case, digits, others
 _STANDARD_MASKS = ("X", "x", "n", "-")
 
@@ -52,10 +53,16 @@ def _lcase(call: Invocation) -> TypedExpression:
     return call.of("lower", *call.values)
 
 
-@formula("initcap", "string -> string")
-def _initcap(call: Invocation) -> TypedExpression:
-    """The text in lower case, but for the first letter of each word."""
-    return call.of("initcap", *call.values)
+@kernel("initcap", "string -> string")
+def _initcap(_: TypedExpression, value: Datum) -> Datum:
+    """The text in lower case, but for the first letter of each word, and without blanks in front."""
+    return one_by_one(_in_capitals, pa.string(), value)
+
+
+def _in_capitals(value: str) -> str:
+    """A letter beyond 16 bits is two units in Java, each of which alone is no letter."""
+    words = _WORD.findall(value.lower())
+    return "".join((word[0].upper() if word[0] <= "\uffff" else word[0]) + word[1:] for word in words)
 
 
 @formula("len", "string -> int", "binary -> int")
@@ -159,7 +166,7 @@ def _field(_: TypedExpression, wanted: pa.Array, *texts: pa.Array) -> pa.Array:
 
 @kernel("chr", "int -> string", "string -> string")
 def _chr(_: TypedExpression, code: Datum) -> Datum:
-    r"""The character with a number, or with a code such as \u004b; null if there is none."""
+    r"""The character with a number, or a text that begins with a code such as \u004b; null if there is none."""
     return one_by_one(_character, pa.string(), code)
 
 
@@ -168,9 +175,7 @@ def _character(code: int | str) -> str | None:
     if isinstance(code, str):
         units = _CODE.sub(lambda match: chr(int(match[1], 16)), code)
         found = units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-        if len(found) != 1 or not _CODE.match(code):
-            return None
-        code = ord(found)
+        return found.encode("utf-8", "replace").decode() if _CODE.match(code) else None
     return None if not 0 <= code <= 0x10FFFF else "?" if 0xD800 <= code < 0xE000 else chr(code)
 
 
@@ -229,7 +234,7 @@ def _split_to_map(_: TypedExpression, *values: Datum) -> Datum:
 
 
 def _entries(value: str, between: str, inside: str) -> dict[str, str] | None:
-    if not between or not inside:
+    if not between or not inside or between == inside:
         return None
     pairs = [part.split(inside) for part in value.split(between)]
     return {pair[0]: pair[1] for pair in pairs if len(pair) >= 2}  # of an entry the first two parts count
@@ -238,9 +243,9 @@ def _entries(value: str, between: str, inside: str) -> dict[str, str] | None:
 def _masks(call: Invocation, given: tuple[TypedExpression, ...]) -> list[TypedExpression]:
     """What letters, digits and others become; null leaves them."""
     for one in given:
-        if one.name != "literal" or one.value == "":
+        if one.name != "literal" or (one.value is not None and len(str(one.value).encode("utf-16-le")) != 2):
             raise RuleError("the characters of a mask must be constants of one character, or NULL, which leaves a kind as it is")
-    return [text(one.value and one.value[:1]) for one in given] or [text(one) for one in _STANDARD_MASKS]
+    return [text(one.value) for one in given] or [text(one) for one in _STANDARD_MASKS]
 
 
 @formula("mask", "string -> string", f"string, {_KINDS} -> string")

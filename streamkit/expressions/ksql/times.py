@@ -20,7 +20,7 @@ from streamkit.expressions.times.datetime_formats import TimeReading, written
 from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, java_parsing_pattern, java_writing_pattern
 from streamkit.plan.expression import TypedExpression
 from streamkit.time_zone import ZoneError
-from streamkit.zone_offsets import BEYOND, held_moments, offsets_of
+from streamkit.zone_offsets import BEYOND, offsets_of
 
 UNIT_MICROS = {
     "NANOSECOND": 0, "MICROSECOND": 1, "MILLISECOND": 1000, "SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000,
@@ -180,16 +180,19 @@ def local_times(micros: Integers, zone: str) -> tuple[Integers, Mask]:
 
 @kernel("convert_tz", "timestamp, string, string -> timestamp", fails=always)
 def _convert_tz(_: TypedExpression, value: Datum, source: Datum, target: Datum) -> Datum:
-    """The local time that a time is in one zone, moved to the local time of the same moment in another."""
+    """The time moved by what the second zone is ahead of the first one at that time."""
 
     def move(values: pa.Array, before: str, after: str) -> tuple[pa.Array, Mask, str]:
+        micros = values_of(values)
+        seconds = np.floor_divide(micros, 1_000_000)
         try:
-            moments, held = held_moments(values_of(values), offsets_of(before))
-            local, fits = local_times(moments, after)
+            shift = (offsets_of(after).at(seconds) - offsets_of(before).at(seconds)) * 1_000_000
         except ZoneError as error:
             return _all_fail(values, _MOMENT, str(error))
+        moved = micros + shift
+        wrapped = ((micros ^ moved) & (shift ^ moved)) < 0
         valid = np.asarray(values.is_valid())
-        return with_validity(local, _MOMENT, values.is_valid()), valid & ~(held & fits), BEYOND
+        return with_validity(np.where(wrapped, 0, moved), _MOMENT, values.is_valid()), valid & wrapped, BEYOND
 
     return by_constants(move, _MOMENT, value, source, target)
 

@@ -1,19 +1,19 @@
-"""Functions of URLs; of a text that is none they are null."""
+"""Functions of URLs; a text that is none fails."""
 
 from __future__ import annotations
 
-import re
-from urllib.parse import unquote_plus
+from collections.abc import Callable
+from urllib.parse import unquote
 
 import pyarrow as pa
 
-from streamkit.expressions.core.literals import literal
-from streamkit.expressions.core.operation import Datum, Invocation, always_nullable, operation
-from streamkit.expressions.ksql.function import formula
+from streamkit.expressions.core.operation import Datum, Invocation, always
+from streamkit.expressions.ksql.function import formula, kernel
 from streamkit.expressions.ksql.one_by_one import one_by_one
+from streamkit.expressions.texts.urls import parts_of_address
 from streamkit.plan.expression import TypedExpression
 
-_PORT = re.compile(r".*:([0-9]+)")
+_PORT_MAX = 2**31 - 1
 
 
 @formula("url_encode_param", "string -> string")
@@ -28,76 +28,52 @@ def _url_decode_param(call: Invocation) -> TypedExpression:
     return call.of("url_decode", *call.values)
 
 
-def _part(call: Invocation, name: str) -> TypedExpression:
-    return call.of("try_parse_url", call.typed(0), literal(name, "string"))
+def _part(name: str, effect: str, find: Callable[[str], str | None]) -> None:
+    """Enter a function that gives a text out of a URL."""
+
+    def computed(_: TypedExpression, address: Datum) -> Datum:
+        return one_by_one(find, pa.string(), address)
+
+    computed.__doc__ = effect
+    kernel(name, "string -> string", fails=always)(computed)
 
 
-def _decoded(call: Invocation, value: TypedExpression) -> TypedExpression:
+def _decoded(part: str, address: str) -> str | None:
     """A part of a URL with its signs behind %; + is +."""
-    plus = (literal(one, "string") for one in ("+", "%2B"))
-    return call.of("try_url_decode", call.of("replace", value, *plus))
+    found = parts_of_address(address)[part]
+    return None if found is None else unquote(found)
 
 
-@formula("url_extract_protocol", "string -> string")
-def _protocol(call: Invocation) -> TypedExpression:
-    """The protocol of a URL."""
-    return _part(call, "PROTOCOL")
+_part("url_extract_protocol", "The protocol of a URL.", lambda address: parts_of_address(address)["PROTOCOL"])
+_part("url_extract_host", "The host of a URL.", lambda address: parts_of_address(address)["HOST"])
+_part("url_extract_path", "The path of a URL, decoded; empty if it has none.", lambda address: _decoded("PATH", address))
+_part("url_extract_query", "The query of a URL, decoded.", lambda address: _decoded("QUERY", address))
+_part("url_extract_fragment", "The fragment of a URL, decoded.", lambda address: _decoded("REF", address))
 
 
-@formula("url_extract_host", "string -> string")
-def _host(call: Invocation) -> TypedExpression:
-    """The host of a URL."""
-    return _part(call, "HOST")
+@kernel("url_extract_port", "string -> int", fails=always)
+def _url_extract_port(_: TypedExpression, address: Datum) -> Datum:
+    """The port of a URL, if it names one behind a host."""
+    return one_by_one(_port, pa.int32(), address)
 
 
-@formula("url_extract_path", "string -> string")
-def _path(call: Invocation) -> TypedExpression:
-    """The path of a URL, decoded; empty if it has none."""
-    return _decoded(call, _part(call, "PATH"))
+def _port(address: str) -> int | None:
+    parts = parts_of_address(address)
+    if parts["HOST"] is None:
+        return None
+    digits = str(parts["AUTHORITY"]).rpartition("@")[2].removeprefix(str(parts["HOST"])).removeprefix(":")
+    if digits and int(digits) > _PORT_MAX:
+        raise ValueError(f"{address!r} has a port beyond {_PORT_MAX:,}")
+    return int(digits) if digits else None
 
 
-@formula("url_extract_query", "string -> string")
-def _query(call: Invocation) -> TypedExpression:
-    """The query of a URL, decoded."""
-    return _decoded(call, _part(call, "QUERY"))
+@kernel("url_extract_parameter", "string, string -> string", fails=always)
+def _url_extract_parameter(_: TypedExpression, address: Datum, name: Datum) -> Datum:
+    """The value of a parameter in the query of a URL, once that is decoded; empty if it has none behind =."""
+    return one_by_one(_parameter, pa.string(), address, name)
 
 
-@formula("url_extract_fragment", "string -> string")
-def _fragment(call: Invocation) -> TypedExpression:
-    """The fragment of a URL, decoded."""
-    return _decoded(call, _part(call, "REF"))
-
-
-@formula("url_extract_port", "string -> int")
-def _port(call: Invocation) -> TypedExpression:
-    """The port of a URL, if it names one."""
-    return TypedExpression("ksql_port", "int", (_part(call, "AUTHORITY"),))
-
-
-@operation("ksql_port", nullable=always_nullable)
-def _port_of(_: TypedExpression, authority: Datum) -> Datum:
-    return one_by_one(_port_number, pa.int32(), authority)
-
-
-def _port_number(authority: str) -> int | None:
-    match = _PORT.fullmatch(authority)
-    return int(match[1]) if match and int(match[1]) < 2**31 else None
-
-
-@formula("url_extract_parameter", "string, string -> string")
-def _parameter(call: Invocation) -> TypedExpression:
-    """The value of a parameter in the query of a URL, decoded."""
-    return TypedExpression("ksql_parameter", "string", (_part(call, "QUERY"), call.typed(1)))
-
-
-@operation("ksql_parameter", nullable=always_nullable)
-def _parameter_of(_: TypedExpression, query: Datum, name: Datum) -> Datum:
-    return one_by_one(_value_of, pa.string(), query, name)
-
-
-def _value_of(query: str, name: str) -> str | None:
-    for pair in query.split("&"):
-        key, equals, value = pair.partition("=")
-        if equals and unquote_plus(key) == name:
-            return unquote_plus(value)
-    return None
+def _parameter(address: str, name: str) -> str | None:
+    query = _decoded("QUERY", address)
+    pairs = [] if query is None else [one.partition("=") for one in query.split("&")]
+    return next((value for key, _, value in pairs if key == name), None)

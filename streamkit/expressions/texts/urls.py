@@ -171,8 +171,8 @@ def _part_or_none(address: str, part: str, key: str | None = None) -> str | None
 
 def _part(address: str, part: str, key: str | None = None) -> str | None:
     if key is None:
-        return _parts(address).get(part)
-    if part != "QUERY" or (query := _parts(address)["QUERY"]) is None:
+        return parts_of_address(address).get(part)
+    if part != "QUERY" or (query := parts_of_address(address)["QUERY"]) is None:
         return None
     match = regular_expression(f"(&|^){key}=([^&]*)").python.search(query)
     return match[2] if match else None
@@ -210,7 +210,7 @@ _KEPT_MAX = 2048
 _BLANK = re.compile(r"[\x00-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 
 
-def _parts(address: str) -> dict[str, str | None]:
+def parts_of_address(address: str) -> dict[str, str | None]:
     """As `_parts_of`, which are kept for addresses of usual lengths."""
     return _known_parts(address) if len(address) <= _KEPT_MAX else _parts_of(address)
 
