@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import struct
 import uuid
 
 import pyarrow as pa
 
 from streamkit.expressions.core.operation import Datum, Invocation, always
+from streamkit.expressions.ksql.casts import base64_bytes
 from streamkit.expressions.ksql.function import formula, kernel
 from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.plan.expression import TypedExpression
@@ -27,10 +27,7 @@ def _bytes_of(text: str, encoding: str) -> bytes:
         case "hex":
             return bytes.fromhex(text) if text.isalnum() or not text else _no_bytes(text, encoding)
         case "base64":
-            try:
-                return base64.b64decode(text, validate=True)
-            except binascii.Error:
-                return _no_bytes(text, encoding)
+            return base64_bytes(text)
     raise ValueError(f"{encoding!r} is no encoding; expected hex, utf8, ascii or base64")
 
 

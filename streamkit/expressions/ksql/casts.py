@@ -7,6 +7,7 @@ by field, by name.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 
@@ -31,6 +32,7 @@ from streamkit.expressions.core.operation import (
 )
 from streamkit.expressions.core.spark_text import spark_text, unseen
 from streamkit.expressions.ksql.iso_times import DAY_MILLIS, days, moments, times_of_day
+from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.expressions.ksql.signature import CAST, as_decimal, has_times, is_number, kind_of, ksql_type
 from streamkit.plan.expression import TypedExpression
 from streamkit.recast import recast
@@ -305,6 +307,19 @@ def _date_to_timestamp(values: pa.Array, _target: str) -> pa.Array:
     return with_validity(micros, to_arrow("timestamp"), values.is_valid())
 
 
+def base64_bytes(text: str) -> bytes:
+    """The bytes that a text of base 64 spells, with or without the signs that fill it up; ValueError if it spells none."""
+    filled = text if "=" in text else text + "=" * (-len(text) % 4)
+    try:
+        return base64.b64decode(filled, validate=True)
+    except ValueError:
+        raise ValueError(f"{text!r} cannot be read as base64") from None
+
+
+def _text_to_bytes(texts: pa.StringArray, _target: str) -> pa.Array:
+    return one_by_one(lambda text: base64_bytes(text.strip(_BLANKS)), pa.binary(), texts)
+
+
 def _text_to_time(texts: pa.StringArray, target: str) -> pa.Array:
     found, sound = times_of_day(texts)
     _check_texts(texts, pa.array(sound), target)
@@ -317,9 +332,10 @@ def _timestamp_to_time(values: pa.Array, _target: str) -> pa.Array:
 
 
 def write_times(values: pa.Array) -> pa.Array:
-    """Times of the day as ksqlDB writes them: 10:15, 10:15:30, 10:15:30.120."""
-    text = pc.cast(with_validity(values_of(values).astype(np.int32), pa.time32("ms"), values.is_valid()), pa.string())
-    return pc.replace_substring_regex(pc.replace_substring_regex(text, r"\.000$", ""), r"^(..:..):00$", r"\1")
+    """Times of the day as ksqlDB writes them, without fractions of a second: 10:15, 10:15:30."""
+    seconds = np.floor_divide(values_of(values), 1000).astype(np.int32)
+    text = pc.cast(with_validity(seconds, pa.time32("s"), values.is_valid()), pa.string())
+    return pc.replace_substring_regex(text, r"^(..:..):00$", r"\1")
 
 
 CASTS: dict[tuple[str, str], Callable[[pa.Array, str], pa.Array]] = {
@@ -337,6 +353,7 @@ CASTS: dict[tuple[str, str], Callable[[pa.Array, str], pa.Array]] = {
     ("string", "boolean"): _text_to_boolean,
     ("string", "timestamp"): _text_to_timestamp,
     ("string", "date"): _text_to_date,
+    ("string", "binary"): _text_to_bytes,
     ("string", "time"): _text_to_time,
     ("time", "string"): lambda values, _: write_times(values),
     ("timestamp", "time"): _timestamp_to_time,
@@ -371,7 +388,7 @@ def _structs(values: pa.Array, source: str, target: str) -> pa.Array:
 
 
 def _as_text(values: pa.Array, source: str) -> pa.Array:
-    """As Java writes lists, maps and ksqlDB's structs: `[1, 2]`, `{a=1}`, `Struct{A=1}`."""
+    """As Java writes lists, maps and ksqlDB's structs: `[1, 2]`, `{a=1}`, `Struct{A=1}` without fields that are null."""
     if element := element_of(source):
         elements = Elements.of(values)
         return _enclosed(elements, _inner_text(elements.values, element), "[", "]")
@@ -381,8 +398,10 @@ def _as_text(values: pa.Array, source: str) -> pa.Array:
         return _enclosed(elements, pc.binary_join_element_wise(keys, items, "="), "{", "}")
     parts = []
     for place, (name, type) in enumerate(fields_of(source) or ()):
-        parts.append(pc.binary_join_element_wise(f"{name}=", _inner_text(pc.struct_field(values, [place]), type), ""))
-    whole = pc.binary_join_element_wise("Struct{", pc.binary_join_element_wise(*parts, ","), "}", "")
+        text = convert(pc.struct_field(values, [place]), type, "string").cast(pa.string())
+        parts.append(pc.binary_join_element_wise(f",{name}=", text, "").fill_null(""))
+    fields = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*parts, ""), 1)
+    whole = pc.binary_join_element_wise("Struct{", fields, "}", "")
     return pc.if_else(pa.array(validity(values)), whole, pa.scalar(None, pa.string()))
 
 

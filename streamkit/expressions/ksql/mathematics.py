@@ -241,8 +241,7 @@ def _distance_in(_: TypedExpression, *values: Datum) -> Datum:
     """As GEO_DISTANCE; a unit that is null or empty is kilometres."""
 
     def distance(*row: Any) -> float | None:
-        *places, unit = row
-        return None if None in places else _distance(*places, unit or "")
+        return None if None in row[:4] else _distance(row[0], row[1], row[2], row[3], row[4] or "")
 
     return one_by_one(distance, pa.float64(), *values, takes_null=True)
 

@@ -119,19 +119,23 @@ def _parse_date(call: Invocation) -> TypedExpression:
 
 @operation("ksql_date_by_format", fails=always, nullable=always_nullable)
 def _date_by_format(_: TypedExpression, text: Datum, format: Datum) -> Datum:
-    def read(texts: pa.Array, pattern: str) -> tuple[pa.Array, Mask, str]:
-        micros, wrong, reason = read_by_format(texts, pattern)
-        days = np.floor_divide(micros, DAY_MICROS).astype(np.int32)
-        return with_validity(days, pa.date32(), texts.is_valid()), wrong, reason
+    return by_constants(_date_of, pa.date32(), text, format)
 
-    return by_constants(read, pa.date32(), text, format)
+
+def _date_of(texts: pa.Array, pattern: str) -> tuple[pa.Array, Mask, str]:
+    micros, wrong, reason = read_by_format(texts, pattern)
+    days = np.floor_divide(micros, DAY_MICROS).astype(np.int32)
+    return with_validity(days, pa.date32(), texts.is_valid()), wrong, reason
 
 
 @formula("format_timestamp", "timestamp, string -> string", "timestamp, string, string -> string")
 def _format_timestamp(call: Invocation) -> TypedExpression:
     """The time as a text of a format, in UTC or in the zone that the third argument names."""
     checked_format(call, java_writing_pattern)
-    return _named("ksql_formatted", call, "string")
+    format = call.typed(1)
+    has_name = format.name != "literal" or format.value is None or bool({"z", "V"} & set(str(format.value)))
+    zone = (literal("GMT", "string"),) if len(call.values) == 2 and has_name else ()  # which is Java's UTC under another name
+    return TypedExpression("ksql_formatted", "string", (*call.values, *zone))
 
 
 @formula("format_date", "date, string -> string")
@@ -321,5 +325,25 @@ def _datetostring(call: Invocation) -> TypedExpression:
 
 @formula("stringtodate", "string, string -> int")
 def _stringtodate(call: Invocation) -> TypedExpression:
-    """The days since 1970 that a text of a format spells."""
-    return call.of("unix_date", call.of("ksql_parse_date", *call.values))
+    """The days since 1970 that a text of a format spells; a format without a year, a month and a day fails."""
+    checked_format(call, java_parsing_pattern)
+    return call.build(call.of("unix_date", _named("ksql_whole_date_by_format", call, "date")))
+
+
+@operation("ksql_whole_date_by_format", fails=always, nullable=always_nullable)
+def _whole_date_by_format(expression: TypedExpression, text: Datum, format: Datum) -> Datum:
+    def read(texts: pa.Array, pattern: str) -> tuple[pa.Array, Mask, str]:
+        letters = _letters(pattern)
+        if not letters or (letters & {"y", "u"} and ("D" in letters or ("d" in letters and letters & {"M", "L"}))):
+            return _date_of(texts, pattern)
+        return _all_fail(texts, pa.date32(), f"the format {pattern!r} has no year, month and day")
+
+    return by_constants(read, pa.date32(), text, format)
+
+
+def _letters(pattern: str) -> set[str]:
+    """The letters of the fields of a pattern; none of a text that is no pattern."""
+    try:
+        return {field.letter for field in java_parsing_pattern(pattern).fields}
+    except PatternError:
+        return set()
