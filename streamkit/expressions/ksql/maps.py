@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.data_type import array_of, entry_of, struct_of
-from streamkit.expressions.core.elements import Elements, on_columns, structs_of, taken, truth
+from streamkit.expressions.core.elements import Elements, on_columns, structs_of, taken, truth, validity
+from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.operation import Invocation, always
 from streamkit.expressions.core.ordering import sorted_places
 from streamkit.expressions.ksql.function import formula, kernel
@@ -54,10 +55,11 @@ def _entries_type(arguments: tuple[TypedExpression, ...]) -> str:
     return array_of(struct_of([("K", key), ("V", item)]))
 
 
-@kernel("entries", "map<K,V>, boolean -> array<K>", gives=_entries_type)  # type: ignore[arg-type]
+@kernel("entries", "map<K,V>, boolean -> array<K>", gives=_entries_type, fails=always, strict=False)  # type: ignore[arg-type]
 @on_columns
 def _entries(_: TypedExpression, maps: pa.Array, is_sorted: pa.Array) -> pa.Array:
     """The entries of a map as structs of K and V, in the order of the keys if the second argument is true."""
+    check_rows(~validity(is_sorted), "whether the entries are in order is NULL")
     elements = Elements.of(maps)
     order = np.arange(len(elements.values))
     if (wanted := truth(is_sorted)).any():

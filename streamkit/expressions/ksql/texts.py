@@ -192,13 +192,15 @@ def _instr_from(call: Invocation) -> TypedExpression:
     return call.build(TypedExpression("ksql_instr_from", "int", (units_of(call, whole), units_of(call, part), *places)))
 
 
-@operation("ksql_instr_from", strict=False, nullable=always_nullable)
+@operation("ksql_instr_from", strict=False, fails=always, nullable=always_nullable)
 def _found_from(_: TypedExpression, *values: Datum) -> Datum:
     return one_by_one(_place_of, pa.int32(), *values, takes_null=True)
 
 
 def _place_of(whole: str | None, part: str | None, start: int | None, occurrence: int | None = 1) -> int:
-    if whole is None or part is None or start is None or occurrence is None or occurrence < 1 or start == 0:
+    if start is None or occurrence is None:
+        raise ValueError("the place or the number of an occurrence is NULL")
+    if whole is None or part is None or occurrence < 1 or start == 0:
         return 0
     place = start - 1 if start > 0 else len(whole) + start
     for number in range(occurrence):
@@ -297,7 +299,10 @@ def _masked_in_part(
     return text_of_units(call, call.of("concat", *parts))
 
 
-@operation("ksql_not_negative", fails=always)
-def _not_negative(_: TypedExpression, number: Datum) -> Datum:
-    check_rows(flags(pc.fill_null(pc.less(number, 0), False)), "the number of characters is negative; expected one from 0")
+@operation("ksql_not_negative", fails=always, strict=False)
+@on_columns
+def _not_negative(_: TypedExpression, number: pa.Array) -> pa.Array:
+    check_rows(
+        flags(pc.fill_null(pc.less(number, 0), True)), "the number of characters is negative or NULL; expected one from 0 on"
+    )
     return number
