@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import logging
+import re
 import socket
+import string
 import sys
 from dataclasses import dataclass
 from functools import partial
 from threading import Thread
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import h11
 import uvicorn
@@ -23,6 +26,8 @@ SILENCE_S = 30  # of a client that is to say something; then its connection is c
 _CONNECTIONS_WAITING = 2_048
 _LOOK_FOR_CLIENT_S = 30  # without a byte from it; then the system asks whether its host is there
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # with which a client of HTTP/2 begins, whether TLS has named the protocol or not
+_UNREADABLE_LINE = re.compile(r"illegal request line: bytearray\((b.*)\)", re.DOTALL)
+_LINE_SHOWN = 300  # characters
 _logger = logging.getLogger(__name__)
 _logger.setLevel(logging.ERROR)  # uvicorn warns of each request that is no HTTP, and its sender has the answer
 
@@ -183,7 +188,7 @@ class _HttpProtocol(H11Protocol):
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.close()
             return
-        answer = self.config.app.error(400, str(sys.exc_info()[1] or msg))  # type: ignore[union-attr]  # a WebService
+        answer = self.config.app.error(400, _reason(str(sys.exc_info()[1] or msg)))  # type: ignore[union-attr]  # a WebService
         headers = [*answer.raw_headers, (b"connection", b"close")]
         for event in (
             h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
@@ -203,6 +208,24 @@ class _HttpProtocol(H11Protocol):
         is_answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
         if not is_answering and self.timeout_keep_alive_task is None:
             self.transport.close()
+
+
+def _reason(text: str) -> str:
+    """What h11 has found wrong. It gives a line that it cannot read as bytes of Python, and does not know what one who typed the URL would have to do."""
+    found = _UNREADABLE_LINE.fullmatch(text)
+    if found is None:
+        return text
+    line: bytes = ast.literal_eval(found[1])
+    method, _, rest = line.partition(b" ")
+    url, _, version = rest.rpartition(b" ")
+    encoded = quote(url, safe=string.punctuation)
+    if method.isalpha() and version.startswith(b"HTTP/") and encoded.encode() != url:
+        return f"found the URL {_shown(url)}; expected it percent-encoded, as {encoded[:_LINE_SHOWN]}"
+    return f"found {_shown(line)}; expected a line such as GET /path HTTP/1.1"
+
+
+def _shown(text: bytes) -> str:
+    return repr(text.decode("utf-8", "backslashreplace")[:_LINE_SHOWN])
 
 
 async def _answer(service: WebService, scope: Scope, receive: Receive, send: Send) -> None:

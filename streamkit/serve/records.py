@@ -185,15 +185,15 @@ class TopicTail:
         page = self.tail.look(self.log)
         if page is None:
             return {}
+        cursor = _cursor(self.log, self.topic, self.at)
         return {
-            query: [
-                *self._events(query, page.rows),
-                *(
-                    _skipped(one.partition, one.start, one.end, one.why, _cursor(self.log, self.topic, self.at))
-                    for one in page.skipped
-                    if query.has(one.partition)
-                ),
-            ]
+            query: _up_to(
+                cursor,
+                [
+                    *(_skipped(one.partition, one.start, one.end, one.why) for one in page.skipped if query.has(one.partition)),
+                    *self._events(query, page.rows),
+                ],
+            )
             for query in queries
         }
 
@@ -206,17 +206,26 @@ class TopicTail:
         if query.partitions is not None:
             found = found.filter(pc.is_in(found.column(PARTITION), pa.array(query.partitions, pa.int32())))
         found = wanted.matching(found).select([*query.columns, TIMESTAMP, PARTITION, OFFSET, DELETED])
-        events, cursor = [], _cursor(self.log, self.topic, self.at)
+        events = []
         if (more := found.num_rows - TAIL_SHOWN_ROWS) > 0:
-            events.append(_left_out(more, TOO_MANY, cursor))
+            events.append(_left_out(more, TOO_MANY))
             found = found.slice(more)
         if found.num_rows:
-            events += records_events(found, None if query.is_raw else self.topic.format, cursor)
+            events += _records_events(found, None if query.is_raw else self.topic.format)
         return events
 
 
-def records_events(rows: pa.RecordBatch, format: Any, cursor: str) -> list[Event]:
-    """Rows as an event; one that cannot be decoded is left out with those behind it, and that is said."""
+def _up_to(cursor: str, events: Sequence[Event]) -> list[Event]:
+    """
+    Events that belong together, of which the last has the cursor.
+
+    Who loses the connection between them goes on before all of them, so no record is lost; the records come last, so none is shown twice.
+    """
+    return [*events[:-1], replace(events[-1], id=cursor)] if events else []
+
+
+def _records_events(rows: pa.RecordBatch, format: Any) -> list[Event]:
+    """Rows as an event; one that cannot be decoded is left out with those behind it, and that is said before."""
     table = pa.Table.from_batches([rows])
     if format is None:
         lines, failure = json_lines_of(table), None
@@ -224,20 +233,18 @@ def records_events(rows: pa.RecordBatch, format: Any, cursor: str) -> list[Event
         decoded, failure = decoded_rows(format, rows)
         lines = json_lines_of(table, with_header_pairs(decoded))
     shown = lines.decode().splitlines()
-    events = [Event("records", f"[{', '.join(shown)}]", cursor, len(shown))] if shown else []
-    if failure is not None:
-        events.append(_left_out(rows.num_rows - len(shown), str(failure), cursor))
-    return events
+    events = [] if failure is None else [_left_out(rows.num_rows - len(shown), str(failure))]
+    return [*events, Event("records", f"[{', '.join(shown)}]", records=len(shown))] if shown else events
 
 
-def _left_out(records: int, why: str, cursor: str) -> Event:
-    return Event("skipped", json_text({"records": records, "why": why}), cursor, records)
+def _left_out(records: int, why: str) -> Event:
+    return Event("skipped", json_text({"records": records, "why": why}), records=records)
 
 
-def _skipped(partition: int, start: int, end: int, why: str, cursor: str) -> Event:
+def _skipped(partition: int, start: int, end: int, why: str) -> Event:
     """Offsets whose records were not read, so that nobody knows how many of them were asked for."""
     found = {"records": end - start, "partition": partition, "from": start, "to": end, "why": why}
-    return Event("skipped", json_text(found), cursor, end - start)
+    return Event("skipped", json_text(found), records=end - start)
 
 
 async def _tail(asked: Asked, wanted: Wanted) -> AsyncIterator[str]:
@@ -270,18 +277,17 @@ def _before(asked: Asked, wanted: Wanted, tail: TopicTail, is_first: bool) -> li
     page = _page(replace(asked, values=values), wanted, starts, ends)
     table = page.rows
     format = None if asked["raw"] else topic.format
-    events = (
-        records_events(one_batch(table), format, _cursor(asked.log, topic, {**ends, **page.following})) if table.num_rows else []
-    )
+    events = _records_events(one_batch(table), format) if table.num_rows else []
     why = str(page.failure) if page.failure is not None else page.why or "the page before the live records is full"
     begun = _cursor(asked.log, topic, {**ends, **starts})
-    gone = [_skipped(*place, DELETED_BEFORE, begun) for place in _deleted_since(asked, wanted)]
+    gone = [_skipped(*place, DELETED_BEFORE) for place in _deleted_since(asked, wanted)]
     left, at = [], {**ends, **page.following}
+    shown = _up_to(_cursor(asked.log, topic, at), events)
     for one, offset in sorted(page.following.items()):
         if offset < ends.get(one, 0) and (wanted.partitions is None or one in wanted.partitions):
             at[one] = ends[one]
-            left.append(_skipped(one, offset, ends[one], why, _cursor(asked.log, topic, at)))
-    return [Event("begun", "{}", begun), *gone, *events, *left]
+            left += _up_to(_cursor(asked.log, topic, at), [_skipped(one, offset, ends[one], why)])
+    return [*_up_to(begun, [Event("begun", "{}"), *gone]), *shown, *left]
 
 
 PARAMETERS = (

@@ -97,7 +97,14 @@ class Service:
 
     def error(self, code: int, text: str) -> Response:
         """The answer to bytes that are no HTTP."""
-        return self._refused(RefusedError(code, "BadRequest", text, "expected HTTP/1.1"))
+        return self._refused(
+            RefusedError(
+                code,
+                "BadRequest",
+                text,
+                "curl -G --data-urlencode encodes what a URL may not have; other clients send HTTP/1.1 or HTTP/2",
+            )
+        )
 
     def end(self) -> None:
         """End all streams, from any thread."""

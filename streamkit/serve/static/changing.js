@@ -25,13 +25,24 @@ export function changeButton(text, work, attributes = {}) {
   return button;
 }
 
+const asked = new WeakMap();  // by the place of a preview: whose it is
+
+// Take away what would be done, also if it is only asked for yet: it is of something else than the page shows now.
+export function withdraw(place) {
+  asked.delete(place);
+  place.replaceChildren();
+}
+
 // `preview(fields)` draws what the answer to a dry run says, `label` names the button that does it, `done` draws what was done.
 export function twoSteps({path, fields, preview, label, done, place, after = () => {}}) {
   const failed = error => place.replaceChildren(problem(error));
-  const cancel = from => make('button', {type: 'button', onclick: () => { place.replaceChildren(); from?.focus(); }}, 'Cancel');
+  const cancel = from => make('button', {type: 'button', onclick: () => { withdraw(place); from?.focus(); }}, 'Cancel');
   return async from => {
+    const own = {};
+    asked.set(place, own);
     try {
       const chosen = fields(), found = await change(path, {...chosen, dry_run: true});
+      if (asked.get(place) !== own) return;
       const go = changeButton(label(found), async () => {
         try {
           const what = await change(path, {...chosen, dry_run: false});
@@ -43,6 +54,6 @@ export function twoSteps({path, fields, preview, label, done, place, after = () 
       });
       place.replaceChildren(make('div', {class: 'panel'}, preview(found), make('form', {}, go, cancel(from))));
       go.focus();
-    } catch (error) { failed(error); }
+    } catch (error) { if (asked.get(place) === own) failed(error); }
   };
 }

@@ -129,8 +129,23 @@ export function facts(pairs) {
     .map(([name, value]) => make('div', {}, make('dt', {}, name), make('dd', {}, typeof value === 'number' ? number(value) : value))));
 }
 
-export const problem = error => make('div', {class: 'problem', role: 'alert'}, make('strong', {}, cell(error.message ?? String(error))),
-  error.hint ? make('div', {class: 'quiet'}, error.hint) : null);
+// What to do about an error, in words of the pages where the hint of the server is for those who ask it by HTTP; none where a page has nothing to say.
+const HINTS = [
+  [/\braw=true\b/, 'streamkit consume --raw prints its bytes.'],
+  [/\/topics\/\{topic\}/, 'The page of the topic has its schema.'],
+  [/\/stores\b/, 'The page of the application lists its stores.'],
+  [/\/api\/v1\/(?:topics|applications|groups)\b/, 'The pages that are named at the top list what there is.'],
+  [/\bAuthorization\b/, 'The page asks for it.'],
+  [/\boffset=earliest\b/, 'earliest begins at the first record that is left.'],
+  [/\bleave it out\b/, 'Show begins anew.'],
+  [/\/api\/|\/openapi\.json|\bheader\b|\bContent-|\bcursor\b|\b[a-z_]+=/, ''],
+];
+const hintOf = ({hint}) => HINTS.find(([words]) => words.test(hint ?? ''))?.[1] ?? hint;
+
+export const problem = error => {
+  const hint = hintOf(error);
+  return make('div', {class: 'problem', role: 'alert'}, make('strong', {}, cell(error.message ?? String(error))), hint ? make('div', {class: 'quiet'}, hint) : null);
+};
 
 // A line of the last values, without axes: what it shows stands beside it in figures.
 export function spark(values, width = 120, height = 22) {

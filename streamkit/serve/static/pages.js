@@ -56,12 +56,15 @@ export function go(href, {replace = false, isSamePage = false} = {}) {
   if (!isSamePage) show();
 }
 
-// How it is with the server: nothing to say, or what is wrong, and of when the figures are that the page still shows.
+// How it is with the server: nothing to say, or what is wrong, and of when the figures are that the page still shows. The header has little room, so it
+// shows what is wrong up to the first semicolon; what there is instead, and what to do, is in its title.
 export function situation(text, kind = '') {
   const place = document.getElementById('situation'), isBad = kind === 'bad';
   if (!isBad) heard = new Date();
-  const told = isBad && heard ? `${/[.!?]$/.test(text) ? text : `${text}.`} What is shown is of ${heard.toISOString().slice(11, 19)}.` : text;
-  if (place.textContent !== told) place.textContent = place.title = told;  // of a long one the header shows the beginning
+  const [brief] = text.split('; ');
+  const told = isBad && heard ? `${/[.!?]$/.test(brief) ? brief : `${brief}.`} What is shown is of ${heard.toISOString().slice(11, 19)}.` : brief;
+  if (place.textContent !== told) place.textContent = told;
+  place.title = text;
   place.className = kind;
   document.body.classList.toggle('away', isBad);
 }

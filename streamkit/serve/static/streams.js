@@ -22,17 +22,20 @@ export async function listen(path, parameters, signal, events, {begun = () => {}
     if (!isQuery) document.addEventListener('visibilitychange', hidden);
     try {
       const answer = await answered(path, asked, {headers: {Accept: 'text/event-stream'}, signal: leaving.signal});
-      let isFirst = true;
+      let isFirst = true, waiting = []; // for the cursor behind them: without it they would come again
       for await (const {event, id, data} of eventsOf(answer.body)) {
         if (leaving.signal.aborted) return null;
-        if (hasCursor && id) {
+        if (event === 'problem') return Object.assign(new Error(data.message), {hint: data.hint, faults: data.faults});
+        waiting.push([event, data]);
+        if (hasCursor && !id) continue;
+        if (hasCursor) {
           const {offset, time, ...others} = asked; // a cursor stands for them
           asked = {...others, cursor: id};
         }
-        if (event === 'problem') return Object.assign(new Error(data.message), {hint: data.hint, faults: data.faults});
         if (isFirst) begun();  // not before: without its cursor it would go on with what comes after the next beginning
         isFirst = false, isAccepted = true;
-        events[event]?.(data);
+        for (const [name, value] of waiting) events[name]?.(value);
+        waiting = [];
       }
       return away();
     } catch (error) {

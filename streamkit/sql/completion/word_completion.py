@@ -26,10 +26,18 @@ class ExpectedWord:
 
 
 def completions(session: SqlSession, text: str, place: int) -> Iterator[ExpectedWord]:
-    """The words that may stand at a place of a text, names before keywords; none within quotes, but for the names of settings."""
+    """
+    The words that may stand at a place of a text, names before keywords; none within quotes, but for the names of settings.
+
+    A word that is there already with all its letters is none of them.
+    """
     setting = SETTING_BEFORE.search(text, 0, place)
     if setting is not None:
-        yield from (ExpectedWord(name, len(setting[1]), "setting") for name in SETTINGS if name.startswith(setting[1].lower()))
+        yield from (
+            ExpectedWord(name, len(setting[1]), "setting")
+            for name in SETTINGS
+            if name.startswith(setting[1].lower()) and name != setting[1]
+        )
         return
     before = text[:place]
     begun = WORD_BEFORE.search(before)
@@ -42,9 +50,9 @@ def completions(session: SqlSession, text: str, place: int) -> Iterator[Expected
     for kind in SHOWN_KINDS:
         if kind in expected.names:
             for name in names.of(kind, statement):
-                if name.lower().startswith(letters.lower()):
+                if name.lower().startswith(letters.lower()) and name != letters:
                     yield ExpectedWord(name if PLAIN_NAME.fullmatch(name) or kind == "query" else f"`{name}`", len(letters), kind)
     is_small = bool(letters) and letters.islower()
     for word in sorted(expected.keywords):
-        if word.startswith(letters.upper()):
+        if word.startswith(letters.upper()) and len(word) > len(letters):
             yield ExpectedWord(word.lower() if is_small else word, len(letters), "keyword")

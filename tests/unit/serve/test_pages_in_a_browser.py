@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from streamkit import functions as F
 from streamkit.connectors import run as run_connectors
 from streamkit.connectors.files.source import FileSource
 from streamkit.connectors.runtime.status import FAILED, TaskStatus, read_requests, write_status
+from streamkit.serve import refusals
 from streamkit.serve.limits import ServeLimits
 from streamkit.serve.server import Server
 from tests.kit.waiting import wait_until
@@ -196,14 +198,128 @@ def test_tails_of_a_topic_that_is_made_again(browser, log):
         context.close()
 
 
-def test_the_figures_of_a_topic_are_those_of_its_tail(page, log):
-    """While records come, the head of the page counts them too."""
-    page.goto("/topics/orders?live=true")
-    expect(page, "document.body.innerText.includes('Waiting for records')")
-    expect(page, "/records\\s+60\\b/.test(document.querySelector('dl.facts').innerText)")
-    page.evaluate("() => { const now = Date.now; Date.now = () => now() + 10_000; }")
+@pytest.mark.parametrize("live", [True, False])
+def test_the_figures_of_a_topic_are_those_of_its_records(page, log, live):
+    """The head counts records that come right after it was drawn, too, and those that Show finds."""
+    page.goto(f"/topics/orders?live={str(live).lower()}")
+    expect(page, "/records\\s+60\\b/.test(document.querySelector('dl.facts')?.innerText)")
+    if live:
+        expect(page, "document.body.innerText.includes('Waiting for records')")
     send_orders(log, 5_000, 3)
+    if not live:
+        page.get_by_role("button", name="Show").click()
+    expect(page, "document.querySelector('.records').innerText.includes('5002')")
     expect(page, "/records\\s+63\\b/.test(document.querySelector('dl.facts').innerText)")
+
+
+def test_a_tail_without_records_knows_of_when_it_is(browser, log):
+    """What it shows is of the server's last answer, not of its last record."""
+    server = Server(log, port=0)
+    server.__enter__()
+    opened = browser.new_page(base_url=server.address)
+    opened.goto("/topics/orders?live=true")
+    expect(opened, "document.body.innerText.includes('Waiting for records')")
+    began = time.time()
+    for _ in range(2):
+        opened.wait_for_event("response", lambda answer: answer.url.endswith("/topics/orders"))
+    server.__exit__(None, None, None)
+    expect(opened, "document.querySelector('#situation').innerText.includes('What is shown is of')")
+    hours, minutes, seconds = re.findall(r"\d+", text_of(opened, "#situation").partition("is of")[2])
+    shown = int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+    assert (shown - began) % 86_400 < 43_200  # after it, also across midnight
+    opened.close()
+
+
+ABSENT = (
+    "/topics/nothing",
+    "/topics/nothing?live=true",
+    "/groups/nobody",
+    "/applications/nobody",
+    "/connectors/nobody",
+    "/applications/nobody/stores/none",
+    "/applications/totals/stores/none",
+    "/dead-letters/nothing",
+)
+IS_ONE_LINE = "(new Set([...document.querySelectorAll('nav a')].map(one => one.getBoundingClientRect().top))).size === 1"
+
+
+def test_what_is_not_there_is_said_once(browser, running):
+    """One place says it, with a hint that speaks of pages, also after the page has asked again; the head stays one line."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=running[1])
+    pages = [context.new_page() for _ in ABSENT]
+    for opened, path in zip(pages, ABSENT, strict=True):
+        opened.goto(path)
+    for opened in pages:
+        expect(opened, "document.querySelector('.problem strong')")
+    pages[0].wait_for_timeout(3_000)
+    for opened in pages:
+        (message,) = opened.locator(".problem strong:visible").all_inner_texts()
+        assert opened.inner_text("body").count(message[:40]) == 1
+        assert not re.search(r"/api/|openapi|header", opened.inner_text("main"))
+        assert opened.evaluate(IS_ONE_LINE)
+    context.close()
+
+
+def test_a_tail_waits_for_a_topic_that_is_not_there_yet(browser, log):
+    """Once it is made, the page shows it."""
+    with Server(log, port=0) as server:
+        opened = browser.new_page(base_url=server.address)
+        opened.goto("/topics/later?live=true")
+        expect(opened, "document.querySelector('.problem')")
+        log.create_topic("later", "id bigint")
+        expect(opened, "!document.querySelector('.problem') && document.body.innerText.includes('Waiting for records')")
+        with log.producer() as producer:
+            producer.send("later", {"id": 5_000})
+        expect(opened, "document.querySelector('.records').innerText.includes('5000')")
+        opened.close()
+
+
+def test_the_head_says_briefly_that_a_topic_is_gone(browser, log):
+    """However many topics there are, it says all of it in a line, with the time; its title has the rest."""
+    for number in range(40):
+        log.create_topic(f"one_of_many_topics_{number}", "id bigint")
+    with Server(log, port=0) as server:
+        opened = browser.new_page(viewport={"width": 1280, "height": 900}, base_url=server.address)
+        opened.goto("/topics/orders?live=true")
+        expect(opened, "document.body.innerText.includes('Waiting for records')")
+        log.delete_topic("orders")
+        expect(
+            opened,
+            "/^topic 'orders' does not exist. What is shown is of [\\d:]+[.]$/.test(document.querySelector('#situation').innerText)",
+        )
+        assert opened.evaluate(
+            "document.querySelector('#situation').scrollWidth <= document.querySelector('#situation').clientWidth"
+        )
+        assert opened.evaluate(IS_ONE_LINE) and "one_of_many" in opened.locator("#situation").get_attribute("title")
+        opened.close()
+
+
+def text_in(node):
+    """The text of an expression that is one, with dots for what is put in."""
+    return "".join(str(one.value) if isinstance(one, ast.Constant) else "…" for one in getattr(node, "values", [node]))
+
+
+def hints_of_the_server():
+    """The texts in the sources of the server that are hints, and more of the same calls."""
+    calls = ("RefusedError", "bad_request", "absent", "rows")
+    for file in Path(refusals.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in calls:
+                yield from map(text_in, [*node.args, *(one.value for one in node.keywords)])
+    yield from (hint for _, _, hint in refusals._KNOWN)
+
+
+def test_hints_are_in_words_of_the_pages(page):
+    """Whatever the server says to those who ask it by HTTP, a page says in words of its own, or not at all."""
+    page.goto("/")
+    hints = sorted({hint for hint in hints_of_the_server() if " " in hint})
+    assert "see /api/v1/topics" in hints and len(hints) > 50
+    shown = page.evaluate(
+        "async hints => { const {problem} = await import('/static/dom.js'); return hints.map(hint => problem({message: '', hint}).innerText); }",
+        hints,
+    )
+    assert [text for text in shown if re.search(r"/api/|openapi|Authorization|raw=|offset=|cursor|Content-", text)] == []
+    assert sum(map(bool, shown)) > 40
 
 
 def test_a_condition_that_does_not_fit_for_a_while(browser, log):
@@ -424,6 +540,24 @@ def test_the_programs_of_an_application_are_compared(page, log):
     expect(page, "document.body.innerText.includes('It was the first start.')")
 
 
+def test_a_start_with_the_same_program_is_told(page, log):
+    """The list has the starts that changed the program, so it says why the last start is none of them; a start that changes it takes the words away."""
+    for amount in (1, 1):
+        sk.run(markup(amount), log=log, engine="local", trigger="available_now").wait()
+    page.goto("/applications/marked")
+    expect(
+        page, "document.body.innerText.includes('Generation 2 has committed nothing yet, so the program of generation 1 counts.')"
+    )
+    send_orders(log, 5_000, 1)
+    sk.run(markup(1), log=log, engine="local", trigger="available_now").wait()
+    words = "Generation 3 runs the program of generation 1, since its start changed nothing."
+    expect(page, f"document.body.innerText.includes('{words}')")
+    assert page.locator("tr a[href*='program=']").all_inner_texts() == ["1"]
+    sk.run(markup(3), log=log, engine="local", trigger="available_now").wait()
+    expect(page, "document.querySelectorAll('tr a[href*=\"program=\"]').length === 2")
+    assert "since its start changed nothing" not in text_of(page, "main")
+
+
 def test_records_come_while_they_are_watched(page, log):
     """A record that is sent shows on the live tail; what its values hold is text, whatever it looks like."""
     page.goto("/topics/orders?live=true")
@@ -590,6 +724,34 @@ def test_dead_letters_are_sent_again_from_their_page(page, log):
     page.get_by_role("button", name="Send the record of texts").click()
     expect(page, "document.querySelectorAll('tbody button').length === 4")
     assert len(log.read("texts")) == 26
+
+
+def test_what_would_be_sent_again_is_of_what_is_shown(page, log):
+    """Once other dead letters are asked for, a preview of those before is taken away, also one whose answer comes later."""
+    letters_of(log, 20)
+    waiting = []
+
+    def wait(route):
+        waiting.append(route)
+
+    page.goto("/dead-letters/failed?where=offset+%3E%3D+10")
+    for is_late in (False, True):
+        if is_late:
+            page.route("**/replay", wait)
+        page.locator("tbody button").first.click()
+        if not is_late:
+            expect(page, "document.querySelector('.panel')?.innerText.includes('would go back')")
+        page.get_by_label("where").fill("offset >= 12")
+        page.get_by_role("button", name="Show").click()
+        expect(page, "document.body.innerText.includes('4 dead letters that match')")
+        if is_late:
+            with page.expect_response("**/replay"):
+                waiting[0].continue_()
+            page.wait_for_timeout(300)
+        assert page.locator(".panel").count() == 0 and "would go back" not in text_of(page, "main")
+        page.get_by_label("where").fill("offset >= 10")
+        page.get_by_role("button", name="Show").click()
+        expect(page, "document.body.innerText.includes('5 dead letters that match')")
 
 
 def test_figures_of_failed_records_lead_to_their_dead_letters(page, log):
@@ -792,6 +954,30 @@ def test_other_pages_are_shown(page, log, path):
     expect(page, "document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize("width", [1000, 1280, 1920])
+@pytest.mark.parametrize("branches", [3, 5, 6])
+def test_a_graph_stays_whole_beside_the_panel_of_a_step(browser, log, width, branches):
+    """Where the panel would take the room that a graph needs to be read, it is below; it is in view then."""
+    app = sk.Topology("branches")
+    orders = app.stream("orders")
+    for number in range(branches):
+        orders.filter(f"amount > {number}", name=f"filter_{number}").to(f"out_{number}")
+    sk.run(app, log=log, engine="local", trigger="available_now").wait()
+    with Server(log, port=0) as server:
+        opened = browser.new_page(viewport={"width": width, "height": 700}, base_url=server.address)
+        opened.goto("/applications/branches")
+        expect(opened, "document.querySelector('.graph .box .figure')?.textContent")
+        is_whole = "document.querySelector('.graph').scrollWidth <= document.querySelector('.graph').clientWidth"
+        fits = opened.evaluate(is_whole)
+        assert fits or (width == 1000 and branches > 5)
+        opened.locator(".graph .box").last.click()
+        expect(opened, "document.querySelector('.panel').innerText.includes('declared at')")
+        assert opened.evaluate(is_whole) == fits
+        panel = opened.locator(".panel").bounding_box()
+        assert panel["width"] >= 320 and panel["y"] < 700
+        opened.close()
+
+
 def test_an_application_with_many_steps_is_shown(browser, tmp_path):
     """Eighty steps have their boxes, each with room for its texts; the page itself grows no wider than the window."""
     app = sk.Topology("wide")
@@ -945,6 +1131,45 @@ def test_sql_has_words_and_faults(page):
     page.locator("textarea").fill("SHOW STREAMS;\nSELEC <b>1</b>")
     expect(page, "document.querySelector('.said').innerText.startsWith('line 2:1')")
     assert page.locator(".editor b").count() == 0
+
+
+def test_words_are_offered_below_the_one_that_is_typed(page):
+    """Not over the line of help, and not once the word has all its letters."""
+    page.goto("/sql")
+    area = page.locator("textarea")
+    area.press_sequentially("SELECT *\nFROM ord")
+    expect(page, "document.querySelector('.words li')?.innerText.startsWith('orders')")
+    words, help_line = page.locator(".words").bounding_box(), page.locator(".keys").bounding_box()
+    assert words["y"] + words["height"] < help_line["y"]
+    line = 20
+    assert area.bounding_box()["y"] + 2 * line < words["y"] < area.bounding_box()["y"] + 3.5 * line
+    area.press_sequentially("er")
+    expect(page, "document.querySelector('.words li')?.innerText.startsWith('orders')")
+    area.press_sequentially("s")
+    expect(page, "document.querySelector('.words').hidden")
+    area.press_sequentially(" where")
+    page.wait_for_event("response", lambda answer: answer.url.endswith("/sql/faults"))
+    assert page.locator(".words").is_hidden()
+
+
+def test_what_a_run_finds_is_said_once(browser, running):
+    """Below the button, also once the text is checked again; another fault is said as before."""
+    page = browser.new_page(base_url=running[1])
+    page.set_default_timeout(WAIT_MS)
+    page.goto("/sql")
+    area = page.locator("textarea")
+    area.fill("SELECT id FROM orders WHER id = 1;\nSELECT 1 FROM")
+    page.get_by_role("button", name="Run").click()
+    expect(page, "document.querySelector('.results .problem')?.innerText.includes('line 1:')")
+    assert text_of(page, ".said") == ""
+    with page.expect_response("**/sql/faults"):
+        area.press("Control+End")
+        area.press_sequentially(" ")
+    expect(page, "document.querySelector('.editor mark')")
+    assert text_of(page, ".said") == ""
+    area.fill("SELEC 1")
+    expect(page, "document.querySelector('.said').innerText.startsWith('line 1:1')")
+    page.close()
 
 
 def test_what_a_run_finds_stays_marked(browser, running):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import socket
 
 import pytest
@@ -107,3 +108,27 @@ def test_what_is_no_http(api):
         while piece := connection.recv(1 << 16):
             said += piece
     assert said.startswith(b"HTTP/1.1 400") and b'"hint"' in said and b"default-src 'self'" in said
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "GET /x?city=Łódź&n=%20 HTTP/1.1",
+            "found the URL '/x?city=Łódź&n=%20'; expected it percent-encoded, as /x?city=%C5%81%C3%B3d%C5%BA&n=%20",
+        ),
+        ("GET /x?where=a > 1 HTTP/1.1", "found the URL '/x?where=a > 1'; expected it percent-encoded, as /x?where=a%20>%201"),
+        ("hello there", "found 'hello there'; expected a line such as GET /path HTTP/1.1"),
+        ("GET /x", "found 'GET /x'; expected a line such as GET /path HTTP/1.1"),
+        (b"GET /\xff HTTP/1.1", r"found the URL '/\\xff'; expected it percent-encoded, as /%FF"),
+    ],
+)
+def test_a_url_that_is_not_encoded(api, line, words):
+    """It is shown as it was typed, and as it has to be; what is no request at all is shown as well."""
+    with socket.create_connection((api.base_url.host, api.base_url.port), 10) as connection:
+        connection.sendall((line if isinstance(line, bytes) else line.encode()) + b"\r\nHost: x\r\n\r\n")
+        said = b""
+        while piece := connection.recv(1 << 16):
+            said += piece
+    answer = json.loads(said.partition(b"\r\n\r\n")[2])
+    assert answer["message"] == words and "--data-urlencode" in answer["hint"]

@@ -18,6 +18,7 @@ import pytest
 import streamkit as sk
 from streamkit.serve import live, records, stores
 from streamkit.serve.answers import Event
+from streamkit.serve.cursors import cursor_place
 from streamkit.serve.limits import ServeLimits
 from streamkit.serve.server import Server
 from streamkit.state import view
@@ -121,15 +122,83 @@ def test_what_is_left_out_is_said(log, api, monkeypatch):
         assert ids(stream, 3) == [507, 508, 509]
 
 
+def noted_events(answer):
+    """(event, data, id) of each event."""
+    id = None
+    for line in answer.iter_lines():
+        if line.startswith("event: "):
+            event, id = line.removeprefix("event: "), None
+        elif line.startswith("id: "):
+            id = line.removeprefix("id: ")
+        elif line.startswith("data: "):
+            yield event, json.loads(line.removeprefix("data: ")), id
+
+
+def offsets_of(id):
+    return {int(one): offset for one, offset in cursor_place(id, {"offsets": dict})["offsets"].items()}
+
+
+def read_in_pieces(client, path, parameters, send, cut):
+    """
+    The places of the records that a reader shows, and how many it is told to be left out, up to the ends that `send` gives once it listens.
+
+    It loses its connection once, after `cut` events, and goes on behind the last id, without what came after that.
+    """
+    last, shown, left_out, ends = None, [], 0, None
+    while last is None or offsets_of(last) != ends:
+        headers = {"Accept": "text/event-stream", **({} if last is None else {"Last-Event-ID": last})}
+        with client.stream("GET", path, params=parameters, headers=headers) as answer:
+            noted = 0
+            for at, (event, data, id) in enumerate(noted_events(answer)):
+                ends = ends or send()
+                noted += data["records"] if event == "skipped" else 0
+                shown += [(one["_partition"], one["_offset"]) for one in data] if event == "records" else []
+                if id is not None:
+                    last, left_out, noted = id, left_out + noted, 0
+                if at == cut or (id is not None and offsets_of(id) == ends):
+                    cut = None
+                    break
+    return shown, left_out
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 4])
+@pytest.mark.parametrize("case", ["too many", "too many to read", "not decodable", "page is full", "plain"])
+def test_a_connection_that_ends_between_two_events(log, api, monkeypatch, case, cut):
+    """Wherever it ends, each record is shown once, or told to be left out once."""
+    topic, batch, parameters = (
+        "orders",
+        [{"id": one, "customer": f"c{one}", "amount": 0.0} for one in range(10)],
+        {},
+    )
+    if case == "too many":
+        monkeypatch.setattr(records, "TAIL_SHOWN_ROWS", 3)
+    if case == "too many to read":
+        monkeypatch.setattr(records, "TAIL_READ_ROWS", 4)
+    if case == "page is full":
+        parameters = {"offset": "earliest", "limit": 20}
+    count = 70 if parameters else 10
+    if case == "not decodable":
+        topic, batch = "opaque", pa.table({"key": pa.array([b"a"] * 10), "value": pa.array([b"1"] * 7 + [b"no json"] * 3)})
+
+    def send():
+        with log.producer() as producer:
+            producer.send_batch(topic, batch)
+        return dict(log.end_offsets(topic))
+
+    shown, left_out = read_in_pieces(api, f"/api/v1/topics/{topic}/records", parameters, send, cut)
+    assert len(set(shown)) == len(shown) and len(shown) + left_out == count
+    assert shown
+
+
 def test_a_record_that_cannot_be_decoded(log, api):
     """It is left out with its reason, and the tail goes on."""
     with streaming(api, "/api/v1/topics/opaque/records") as stream:
         begun(stream)
         with log.producer() as producer:
             producer.send_batch("opaque", pa.table({"key": pa.array([b"a", b"b"]), "value": pa.array([b"1", b"no json"])}))
-        assert told(stream)[1][0]["value"] == 1
         event, data = told(stream)
         assert (event, data["records"], "offset 1" in data["why"]) == ("skipped", 1, True)
+        assert told(stream)[1][0]["value"] == 1
         with log.producer() as producer:
             producer.send("opaque", {"key": "c", "value": 3})
         assert told(stream)[1][0]["value"] == 3

@@ -19,7 +19,7 @@ export async function render({model, el, signal, go, situation}) {
   for (const part of ['problem', 'facts', 'restoring', 'graph', 'panel', 'epochs', 'inputs', 'stores', 'programs']) places[part] = make('div');
   const panel = make('aside', {class: 'panel', 'aria-label': 'step'}, places.panel);
   el.replaceChildren(make('h1', {}, name), places.problem, places.facts, places.restoring,
-    make('h2', {}, 'Steps'), make('div', {class: 'split'}, places.graph, panel),
+    make('h2', {}, 'Steps'), make('div', {class: 'steps'}, places.graph, panel),
     make('h2', {}, 'Epochs'), places.epochs, make('h2', {}, 'Inputs'), places.inputs, make('h2', {}, 'Stores'), places.stores,
     make('h2', {}, 'Programs'), places.programs);
   renderGraph({model: graph, el: places.graph, lettersAt: step => addressOfLetters(name, step)});
@@ -31,7 +31,7 @@ export async function render({model, el, signal, go, situation}) {
   };
   const stay = () => go(place(graph.get('chosen'), programs.get('chosen')), {isSamePage: true});
   renderPrograms({model: programs, el: places.programs, href: generation => place(graph.get('chosen'), generation)});
-  graph.on('change:chosen', stay);
+  graph.on('change:chosen', () => { stay(); panel.scrollIntoView({block: 'nearest'}); });
   programs.on('change:chosen', () => { stay(); tellChosen(); });
   const tellChosen = async () => {
     const chosen = programs.get('chosen');
@@ -46,7 +46,7 @@ export async function render({model, el, signal, go, situation}) {
     if (seen === start) return;
     start = seen;
     try {
-      programs.put({programs: await ask(`${base}/programs`)});
+      programs.put({programs: await ask(`${base}/programs`), last: {generation: found.generation, hasCommitted: found.first_commit_ms !== null}});
       await tellChosen();
     } catch (failure) {
       start = null;
@@ -55,7 +55,7 @@ export async function render({model, el, signal, go, situation}) {
   };
   // Twenty pages that ask for sixty epochs every other second would be a third of the server's work, so a page asks for those since its last look,
   // with room for epochs that are committed meanwhile. The newest epoch that it has comes again, since what its commit took is known only afterwards.
-  let newest = 0, shown = [], drawn;
+  let newest = 0, shown = [], drawn, isKnown = false;
   const wanted = () => shown.length && newest >= shown.at(-1).epoch ? Math.min(EPOCHS, 2 * (newest - shown.at(-1).epoch) + 4) : EPOCHS;
   const showEpochs = found => {
     const isNext = found.length && shown.some(one => one.epoch === found[0].epoch);
@@ -65,7 +65,7 @@ export async function render({model, el, signal, go, situation}) {
   };
   const told = found => {
     situation('');
-    newest = found.epochs;
+    isKnown = true, newest = found.epochs;
     if (drawn !== found.generation) {
       drawn = found.generation;
       ask(`${base}/graph`).then(drawing => graph.put({drawing}), () => { drawn = undefined; });
@@ -95,7 +95,7 @@ export async function render({model, el, signal, go, situation}) {
     graph.put({steps: found.steps});
     tellPrograms(found);
   };
-  const failed = error => { situation(error.message, 'bad'); places.problem.replaceChildren(problem(error)); };
+  const failed = error => { if (isKnown) situation(error.message, 'bad'); else places.problem.replaceChildren(problem(error)); };
   try {
     told(await ask(base));
   } catch (error) {
@@ -106,7 +106,7 @@ export async function render({model, el, signal, go, situation}) {
     }
   }
   if (!signal) return;
-  listen(`${base}/events`, {}, signal, {state: told}, {fail: error => { if (error.isAway) situation(error.message, 'bad'); else failed(error); }});
+  listen(`${base}/events`, {}, signal, {state: told}, {fail: failed});
   keepAsking(() => ask(`${base}/epochs`, {last: wanted()}), 2, signal, showEpochs, () => {});
 }
 

@@ -32,7 +32,7 @@ export function render({model, el, signal, situation}) {
   if (signal) {
     keepAsking(() => ask('/api/v1/applications'), 2, signal,
       found => { situation(''); model.put({applications: found}); },
-      error => { situation(error.message, 'bad'); if (!model.get('applications')) el.replaceChildren(problem(error)); });
+      error => { if (model.get('applications')) situation(error.message, 'bad'); else el.replaceChildren(problem(error)); });
   }
 }
 

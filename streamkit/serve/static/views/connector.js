@@ -84,5 +84,5 @@ export function render({model, el, signal, go, situation}) {
     model.put({tasks, offsets, config});
   };
   model.on('change:tasks', draw);
-  if (signal) keepAsking(look, 2, signal, () => {}, error => { situation(error.message, 'bad'); if (!model.get('tasks')) failed(error); });
+  if (signal) keepAsking(look, 2, signal, () => {}, error => { if (model.get('tasks')) situation(error.message, 'bad'); else failed(error); });
 }

@@ -33,6 +33,6 @@ export function render({model, el, signal, situation}) {
   draw();
   if (signal) {
     keepAsking(() => ask('/api/v1/connectors'), 2, signal, tasks => { situation(''); model.put({tasks}); },
-      error => { situation(error.message, 'bad'); if (!model.get('tasks')) el.replaceChildren(problem(error)); });
+      error => { if (model.get('tasks')) situation(error.message, 'bad'); else el.replaceChildren(problem(error)); });
   }
 }

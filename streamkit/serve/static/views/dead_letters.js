@@ -36,6 +36,6 @@ export function render({model, el, signal, situation}) {
   model.on('change:counts', draw);
   if (signal) {
     keepAsking(() => ask('/api/v1/dead-letters'), 5, signal, counts => { situation(''); model.put({counts}); },
-      error => { situation(error.message, 'bad'); if (!model.get('counts')) el.replaceChildren(problem(error)); });
+      error => { if (model.get('counts')) situation(error.message, 'bad'); else el.replaceChildren(problem(error)); });
   }
 }

@@ -1,6 +1,6 @@
 // The dead letters of a topic: what was wrong with each, the record itself, and sending those again that are chosen.
 
-import {changeButton, twoSteps} from '../changing.js';
+import {changeButton, twoSteps, withdraw} from '../changing.js';
 import {address, link, linkToRecord, make, number, problem, shown, table, timeText} from '../dom.js';
 import {ask} from '../model.js';
 
@@ -47,7 +47,7 @@ export async function render({model, el, signal, go}) {
       list.replaceChildren(problem(error));
     }
   };
-  more.onclick = () => { at = cursor; go(state(), {isSamePage: true}); read(); };
+  more.onclick = () => { at = cursor; withdraw(asked); go(state(), {isSamePage: true}); read(); };
   const again = (fields, text, which = '') => changeButton(text, twoSteps({
     path: `${path}/replay`, fields, place: asked, after: read,
     preview: found => make('p', {}, told(found, `${which ? `${which.trim()} ` : ''}would go back to`)),
@@ -56,7 +56,7 @@ export async function render({model, el, signal, go}) {
   }));
   const all = again(() => where.value ? {where: where.value} : {}, 'Send all of these again …');
   el.replaceChildren(make('h1', {}, name), make('p', {}, 'dead letters; the records of the topic are at ', link(name, 'topics', name)),
-    make('form', {onsubmit: event => { event.preventDefault(); at = null; asked.replaceChildren(); go(state(), {isSamePage: true}); read(); }},
+    make('form', {onsubmit: event => { event.preventDefault(); at = null; withdraw(asked); go(state(), {isSamePage: true}); read(); }},
       make('label', {}, 'where', where), make('button', {type: 'submit'}, 'Show'), all), asked, note, list, more);
   await read();
 }

@@ -9,6 +9,7 @@ import {FAILED} from './step.js';
 const LEAST_SECONDS = 0.2;
 const EXPECTED = ['expired', 'emitted_early']; // windows that retention has deleted, and rows whose result came early, are no loss
 const SMALLEST = 0.7;  // of its size: smaller letters are not read
+const FRAME = 2;  // pixels of the lines to the left and right of it
 const FIGURES = 'figures'; // the part of a box that the layout leaves free for them
 
 export function render({model, el, lettersAt = () => null}) {
@@ -41,7 +42,9 @@ export function render({model, el, lettersAt = () => null}) {
       boxes.set(box.id, {box, group, figure, dropped, letters, busy});
       picture.append(group, letters);  // beside the box, which is a button
     }
-    picture.style.minWidth = `${Math.round(SMALLEST * drawing.width)}px`;  // a page that is narrower scrolls
+    const least = Math.round(SMALLEST * drawing.width);
+    picture.style.minWidth = `${least}px`;  // a page that is narrower scrolls
+    el.style.setProperty('--least', `${least + FRAME}px`);
     el.replaceChildren(make('div', {class: 'graph'}, picture));
     known = null;
     show();

@@ -52,6 +52,6 @@ export function render({model, el, signal, go, situation}) {
   if (query.to !== undefined) allowsChanges().then(may => { if (may && !signal?.aborted) steps(reset); }, () => {});
   if (signal) {
     keepAsking(() => ask(path), 2, signal, group => { situation(''); model.put({found: group}); },
-      error => { situation(error.message, 'bad'); if (!model.get('found')) found.replaceChildren(problem(error)); });
+      error => { if (model.get('found')) situation(error.message, 'bad'); else found.replaceChildren(problem(error)); });
   }
 }

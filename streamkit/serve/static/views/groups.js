@@ -18,6 +18,6 @@ export function render({model, el, signal, situation}) {
   draw();
   if (signal) {
     keepAsking(() => ask('/api/v1/groups'), 3, signal, groups => { situation(''); model.put({groups}); },
-      error => { situation(error.message, 'bad'); if (!model.get('groups')) el.replaceChildren(problem(error)); });
+      error => { if (model.get('groups')) situation(error.message, 'bad'); else el.replaceChildren(problem(error)); });
   }
 }

@@ -39,7 +39,7 @@ export function render({model, el, signal, situation}) {
       roots.replaceChildren(...storageOf(storage));
       model.put({log, maintainers: applications.filter(one => one.running).map(one => one.name)});
     },
-      error => { situation(error.message, 'bad'); if (!model.get('log')) el.replaceChildren(problem(error)); });
+      error => { if (model.get('log')) situation(error.message, 'bad'); else el.replaceChildren(problem(error)); });
   }
 }
 

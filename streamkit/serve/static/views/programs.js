@@ -1,6 +1,7 @@
 // The starts that changed the program of an application, and what the chosen one changed, in the form of `streamkit plan`.
 // In the model: `programs`, newest first, `chosen`, a generation as text or null, and `program`, what its start changed, both as the server
-// gives them; `failure` is an error in its place. `href` gives the address of a generation.
+// gives them; `failure` is an error in its place; `last`, the generation of the last start, and whether it has committed.
+// `href` gives the address of a generation.
 
 import {cell, make, number, problem, table, time} from '../dom.js';
 
@@ -8,8 +9,8 @@ const SUBJECTS = ['inputs', 'outputs', 'stores', 'steps'];
 const SIGNS = {same: ['=', 'as before', 'quiet'], added: ['+', 'new', 'good'], gone: ['-', 'gone', 'bad'], changed: ['~', 'changed', 'warn']};
 
 export function render({model, el, href = () => null}) {
-  const list = make('div'), changes = make('div', {class: 'changes', 'aria-live': 'polite'});
-  el.replaceChildren(list, changes);
+  const list = make('div'), same = make('p', {class: 'quiet'}), changes = make('div', {class: 'changes', 'aria-live': 'polite'});
+  el.replaceChildren(list, same, changes);
   const choose = generation => event => {
     if (event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
@@ -25,10 +26,18 @@ export function render({model, el, href = () => null}) {
       {title: 'changes', of: one => one.changes ?? 'not known any more', isNumber: true},
     ], programs, {empty: 'The programs of starts are kept from the next start on.', kind: one => String(one.generation) === chosen ? 'chosen' : ''}));
     if (hadFocus) list.querySelector('a[aria-current]')?.focus({preventScroll: true});
+    same.textContent = sameProgram(programs, model.get('last'));
     changes.replaceChildren(...shownChanges(model, chosen, programs));
   };
   for (const name of ['programs', 'chosen', 'program', 'failure']) model.on(`change:${name}`, show);
   show();
+}
+
+// Why the last start is none of those that changed the program.
+function sameProgram([newest], last) {
+  if (!newest || !(last?.generation > newest.generation)) return '';
+  return last.hasCommitted ? `Generation ${last.generation} runs the program of generation ${newest.generation}, since its start changed nothing.`
+    : `Generation ${last.generation} has committed nothing yet, so the program of generation ${newest.generation} counts.`;
 }
 
 function shownChanges(model, chosen, programs) {

@@ -75,7 +75,7 @@ function textWithFaults(text, fields, run) {
   area.value = text;
   const marks = make('pre', {'aria-hidden': 'true', class: 'marks'}), said = make('p', {class: 'quiet said', role: 'status'});
   const words = make('ul', {class: 'words', id: 'sql-words', role: 'listbox', hidden: true});
-  let asking = 0, timer, offered = [], chosen = 0;
+  let asking = 0, timer, offered = [], chosen = 0, judged = [];
   const mark = faults => {
     const parts = [], value = area.value;
     let at = 0;
@@ -86,7 +86,8 @@ function textWithFaults(text, fields, run) {
       at = behind;
     }
     marks.replaceChildren(...parts, value.slice(at), '\n');
-    said.textContent = faults.length ? `line ${faults[0].line}:${faults[0].column}: ${faults[0].message}` : '';
+    const others = faults.filter(one => !judged.includes(one.message));  // those that a run has found are shown below already
+    said.textContent = others.length ? `line ${others[0].line}:${others[0].column}: ${others[0].message}` : '';
   };
   const check = async () => {
     const turn = ++asking;
@@ -109,7 +110,20 @@ function textWithFaults(text, fields, run) {
     words.replaceChildren(...found.map((one, at) => make('li', {role: 'option', id: `word-${at}`, 'aria-selected': String(at === chosen), onmousedown: event => { event.preventDefault(); take(one); }},
       one.text, make('span', {class: 'quiet'}, one.kind))));
     if (found.length) area.setAttribute('aria-activedescendant', `word-${chosen}`);
+    if (found.length) lay(area.selectionStart - found[0].begun, area.selectionStart);
     words.children[chosen]?.scrollIntoView({block: 'nearest'});
+  };
+  // Below the word that is being typed, which is at the same place in the copy of the text.
+  const lay = (from, end) => {
+    const texts = document.createTreeWalker(marks, NodeFilter.SHOW_TEXT), range = document.createRange();
+    let isBegun = false;
+    for (let node = texts.nextNode(), at = 0; node; at += node.length, node = texts.nextNode()) {
+      if (!isBegun && from <= at + node.length) { isBegun = true; range.setStart(node, from - at); }
+      if (end <= at + node.length) { range.setEnd(node, end - at); break; }
+    }
+    const word = range.getBoundingClientRect(), all = words.offsetParent.getBoundingClientRect();
+    words.style.left = `${Math.max(0, Math.min(word.left - all.left, all.width - words.offsetWidth))}px`;
+    words.style.top = word.height ? `${word.bottom - all.top + 2}px` : '';
   };
   const take = word => {
     const end = area.selectionStart;
@@ -143,7 +157,7 @@ function textWithFaults(text, fields, run) {
   const element = make('div', {}, make('div', {class: 'editor'}, marks, area, words), said,
     make('p', {class: 'quiet keys'}, 'Ctrl-Enter runs; Ctrl-Space offers words, Tab accepts one.'));
   mark([]);
-  const judge = faults => { clearTimeout(timer); ++asking; mark(faults); };  // who executes a text knows more than its reader
+  const judge = faults => { clearTimeout(timer); ++asking; judged = faults.map(one => one.message); mark(faults); };  // who executes a text knows more than its reader
   return {area, element, judge, check, text: () => area.value, put: value => { area.value = value; changed(); },
     show: ({start, end}) => { area.focus(); area.setSelectionRange(start, Math.max(end, start + 1)); }};
 }

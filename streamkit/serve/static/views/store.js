@@ -7,7 +7,7 @@ export async function render({model, el, signal, go}) {
   const application = model.get('application'), name = model.get('store'), query = model.get('query') ?? {};
   const base = `/api/v1/applications/${encodeURIComponent(application)}/stores/${encodeURIComponent(name)}`;
   const about = make('div'), form = make('form'), rows = make('div'), note = make('p', {class: 'quiet', role: 'status'}), more = make('button', {type: 'button', hidden: true}, 'Next page');
-  el.replaceChildren(make('h1', {}, name), make('p', {}, 'store of ', link(application, 'applications', application)), about, make('h2', {}, 'Rows'), form, note, rows, more);
+  el.replaceChildren(make('h1', {}, name), make('p', {}, 'store of ', link(application, 'applications', application)), about);
   let store, cursor = null;
   try {
     store = await ask(base, {}, {signal});
@@ -15,6 +15,7 @@ export async function render({model, el, signal, go}) {
     about.replaceChildren(problem(error));
     return;
   }
+  el.append(make('h2', {}, 'Rows'), form, note, rows, more);
   const types = new Map([...typesOf(store.key), ...typesOf(store.columns), ['epoch', 'bigint']]);
   const columns = [...typesOf(store.key)].map(([name, type]) => ({name, type})), names = columns.map(({name}) => name);
   const count = make('span', {class: 'quiet'}, 'counting …');

@@ -1,16 +1,16 @@
 // One topic: what it is, and its records: a page of them from an offset or a time on, those for which a condition holds, or what comes.
 
-import {address, bytes, facts, make, number, problem, shown, table, timeText, typesOf, valueColumn} from '../dom.js';
-import {ask} from '../model.js';
+import {address, bytes, facts, link, make, number, problem, shown, table, timeText, typesOf, valueColumn} from '../dom.js';
+import {ask, keepAsking} from '../model.js';
 import {listen} from '../streams.js';
 
 const KEPT = 200; // rows of the live tail
-const ABOUT_MS = 5000; // how old the figures of the topic may be while records come
+const ABOUT_SECONDS = 5; // how old the figures of the topic may be while it is watched
 const OWN = ['_timestamp', '_partition', '_offset', '_deleted', '_headers'];
 
 export async function render({model, el, signal, go, situation}) {
   const name = model.get('topic'), base = `/api/v1/topics/${encodeURIComponent(name)}`, query = model.get('query') ?? {};
-  const about = make('div'), records = make('div', {class: 'records'}), note = make('p', {class: 'quiet', role: 'status'});
+  const about = make('div'), known = make('div'), records = make('div', {class: 'records'}), note = make('p', {class: 'quiet', role: 'status'});
   const fields = {
     where: make('input', {class: 'wide', name: 'where', placeholder: "such as amount > 10 and city = 'Rome'", value: query.where ?? ''}),
     time: make('input', {name: 'time', placeholder: '2026-01-31T12:00Z', value: query.time ?? ''}),
@@ -21,6 +21,7 @@ export async function render({model, el, signal, go, situation}) {
   const isLive = make('input', {type: 'checkbox', checked: query.live === 'true'}), pause = make('button', {type: 'button', hidden: true}, 'Pause');
   const more = make('button', {type: 'button', hidden: true}, 'Next page');
   let leaving = null, cursor = null, isPaused = false, rows = null, kept = new Set(), types = new Map();
+  let description = null, isRefused = false;  // whether the tail was refused, so that what is shown is old
 
   const chosen = () => Object.fromEntries(Object.entries(fields).map(([field, input]) => [field, input.value.trim()]).filter(([, value]) => value));
   const state = (after = null) => {
@@ -39,6 +40,7 @@ export async function render({model, el, signal, go, situation}) {
       tail(leaving.signal);
       return;
     }
+    ask(base, {}, {signal: leaving.signal}).then(described, notDescribed);
     note.textContent = 'Reading …';
     try {
       const {time, offset, ...others} = chosen();
@@ -51,18 +53,22 @@ export async function render({model, el, signal, go, situation}) {
       if (error.name !== 'AbortError') failed(error);
     }
   };
-  let described = 0;
-  const describe = () => {
-    described = Date.now();
-    return ask(base, {}, {signal}).then(found => {
-      const isOpen = about.querySelector('details')?.open ?? false;
-      about.replaceChildren(...descriptionOf(found, isOpen));
-      types = typesOf(found.schema ?? '');
-      drawRows();  // which may have come before their types
-    }, error => about.replaceChildren(problem(error)));
+  const described = found => {
+    if (!isRefused) situation('');
+    if (JSON.stringify(found) === description) return;  // so that what is marked in it stays so
+    const isOpen = about.querySelector('details')?.open ?? false, before = types;
+    about.replaceChildren(...descriptionOf(found, isOpen));
+    description = JSON.stringify(found), types = typesOf(found.schema ?? ''), known.hidden = false;
+    if (JSON.stringify([...types]) !== JSON.stringify([...before])) drawRows();  // which may have come before their types
+  };
+  // Why there is no topic to show is said once, in place of all the rest; of one that has gone meanwhile the header says it.
+  const notDescribed = error => {
+    if (description || error.name === 'AbortError') return;
+    known.hidden = true;
+    about.replaceChildren(problem(error), link('To the topics', 'topics'));
   };
   const tail = own => {
-    rows = [], kept = new Set(), pause.textContent = 'Pause';
+    rows = [], kept = new Set(), isRefused = false, pause.textContent = 'Pause';
     note.textContent = 'Connecting …';
     drawRows();
     let skipped = 0, why = '', seen = 0, before = '';
@@ -79,7 +85,6 @@ export async function render({model, el, signal, go, situation}) {
         const came = found.records ?? found;
         seen += came.length;
         situation('');  // what is shown is of now
-        if (Date.now() - described > ABOUT_MS) describe();
         const fresh = new Set(came);
         rows = newestFirst(came).concat(rows).slice(0, KEPT), kept = new Set(rows.filter(row => fresh.has(row) || isPaused && kept.has(row)));
         drawRows();
@@ -88,14 +93,19 @@ export async function render({model, el, signal, go, situation}) {
       skipped: found => { skipped += found.records ?? 0, why = found.why; say(); },
     }, {
       hasCursor: true, newest: {offset: -KEPT},
-      begun: () => { situation(''); if (!seen) note.textContent = `${before}Waiting for records …`; },
-      fail: (error, isEnd) => { if (isEnd) failed(error); else situation(error.message, 'bad'); },
+      begun: () => { isRefused = false; situation(''); if (!seen) note.textContent = `${before}Waiting for records …`; },
+      fail: (error, isEnd) => {
+        if (isEnd) { failed(error); return; }
+        isRefused = true;
+        if (description) situation(error.message, 'bad');
+      },
       anew: () => {
         rows = [], kept = new Set(), skipped = 0, seen = 0, before = 'The topic was made again, or the log is another one; the newest records are shown. ';
         drawRows();
-        describe();
+        ask(base, {}, {signal: own}).then(described, notDescribed);
       },
     });
+    keepAsking(() => ask(base, {}, {signal: own}), ABOUT_SECONDS, own, described, notDescribed);
   };
   more.onclick = () => { go(state(cursor), {isSamePage: true}); read(cursor); };
   isLive.onchange = () => { go(state(), {isSamePage: true}); read(); };
@@ -103,9 +113,9 @@ export async function render({model, el, signal, go, situation}) {
     make('label', {}, 'where', fields.where), make('label', {}, 'from time', fields.time), make('label', {}, 'from offset', fields.offset),
     make('label', {}, 'partition', fields.partition), make('label', {}, 'rows', fields.limit), make('button', {type: 'submit'}, 'Show'),
     make('label', {class: 'beside'}, isLive, 'live'), pause);
-  el.replaceChildren(make('h1', {}, name), about, make('h2', {}, 'Records'), form, note, records, more);
+  known.append(make('h2', {}, 'Records'), form, note, records, more);
+  el.replaceChildren(make('h1', {}, name), about, known);
   signal?.addEventListener('abort', () => leaving?.abort());
-  describe();
   await read(query.cursor ?? null);
 }
 

@@ -33,7 +33,7 @@ export function render({model, el, signal, go, situation}) {
   filter.addEventListener('input', () => { keep(true); draw(); });
   const load = () => ask('/api/v1/log', {all: all.checked ? 'true' : null});
   const told = found => { situation(''); model.put({topics: found.topics}); };
-  const failed = error => { situation(error.message, 'bad'); if (!model.get('topics')) list.replaceChildren(problem(error)); };
+  const failed = error => { if (model.get('topics')) situation(error.message, 'bad'); else list.replaceChildren(problem(error)); };
   all.addEventListener('change', () => { keep(); load().then(told, failed); });
   draw();
   if (signal) keepAsking(load, 3, signal, told, failed);
