@@ -36,7 +36,7 @@ class RecordPage:
     """
     Records by partition and offset; `following` has the offset behind what was looked at, by partition.
 
-    `is_complete`: nothing of what was asked for is left. `failure` is what ended the page before its time: damage right behind it, which
+    `is_complete`: nothing of what was asked for is left. `is_full`: it ends where its rows or bytes do. `failure` is what ended the page before its time: damage right behind it, which
     begins the next page, or a record that cannot be decoded. `why` says in words what else did.
     """
 
@@ -45,6 +45,7 @@ class RecordPage:
     is_complete: bool
     why: str | None = None
     failure: CorruptionError | SchemaError | None = None
+    is_full: bool = False
 
     def decoded(self, format: Format | None) -> tuple[list[dict[str, Any]], RecordPage]:
         """The records as Python values up to the first that cannot be decoded, and the page that ends before that one."""
@@ -101,7 +102,7 @@ class PageReader:
                     if taken.num_rows < batch.num_rows or not rows_left:
                         following[partition] = _behind(taken, following[partition], batch)
                     why = None if not rows_left else f"the page has its {self._limits.bytes:,} bytes"
-                    return self._page(kept, following, ends=ends, why=why)
+                    return self._page(kept, following, ends=ends, why=why, is_full=True)
                 if time.monotonic() > deadline_s:
                     return self._page(
                         kept,
@@ -143,11 +144,13 @@ class PageReader:
         ends: Mapping[int, int] | None = None,
         why: str | None = None,
         failure: CorruptionError | None = None,
+        is_full: bool = False,
     ) -> RecordPage:
         schema = placed_schema(self._wanted.topic, self._wanted.columns)
         chosen = self._wanted.partitions or following
         is_complete = ends is not None and all(following[one] >= ends.get(one, 0) for one in chosen if one in following)
-        return RecordPage(pa.Table.from_batches(kept, schema), following, is_complete, None if is_complete else why, failure)
+        rows = pa.Table.from_batches(kept, schema)
+        return RecordPage(rows, following, is_complete, None if is_complete else why, failure, is_full and not is_complete)
 
 
 def _fitting(batch: pa.RecordBatch, rows: int, size: int, *, is_first: bool) -> pa.RecordBatch:

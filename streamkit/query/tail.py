@@ -11,7 +11,7 @@ from streamkit.errors import TopicNotFoundError
 from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 from streamkit.query.position import LATEST
-from streamkit.query.record_page import PageLimits, PageReader
+from streamkit.query.record_page import PageLimits, PageReader, RecordPage
 from streamkit.query.wanted import Wanted
 
 TOO_MANY = "more came than is shown live"
@@ -29,10 +29,47 @@ class SkippedOffsets:
 
 @dataclass(frozen=True)
 class TailPage:
-    """The records of a look, by partition and offset, and what it leaves out."""
+    """
+    The records of a look, by partition and offset, which began at `starts` and came to before `following`.
+
+    It leaves out `older` records, before `starts`, and records behind `following`: these are `later`.
+    """
 
     rows: pa.Table
-    skipped: tuple[SkippedOffsets, ...]
+    starts: Mapping[int, int]
+    following: Mapping[int, int]
+    older: tuple[SkippedOffsets, ...]
+    later: tuple[SkippedOffsets, ...]
+
+    @property
+    def skipped(self) -> tuple[SkippedOffsets, ...]:
+        """All that it leaves out."""
+        return (*self.older, *self.later)
+
+
+def newest_page(reader: PageReader, starts: Mapping[int, int], ends: Mapping[int, int], rows: int) -> TailPage:
+    """
+    The newest records from `starts` to before `ends` that a page of so many rows has room for.
+
+    Each partition that has any gets an equal share. The shares of large records are made smaller until the page has room for the newest.
+    """
+    partitions = sum(ends[one] > starts[one] for one in ends)
+    share = max(1, rows // max(1, partitions))
+    while True:
+        read = {one: max(starts[one], ends[one] - share) for one in ends}
+        page = reader.page(read, ends)
+        if not page.is_full or share == 1:
+            older = [SkippedOffsets(one, starts[one], read[one], TOO_MANY) for one in ends if starts[one] < read[one]]
+            return TailPage(page.rows, read, page.following, tuple(older), later_than(page, ends, TOO_MANY))
+        share = max(1, min(share // 2, page.rows.num_rows // max(1, partitions)))
+
+
+def later_than(page: RecordPage, ends: Mapping[int, int], otherwise: str) -> tuple[SkippedOffsets, ...]:
+    """What a page does not come to, and why: what ended it, or what is said otherwise."""
+    why = str(page.failure or page.why or otherwise)
+    return tuple(
+        SkippedOffsets(one, offset, ends[one], why) for one, offset in sorted(page.following.items()) if offset < ends.get(one, 0)
+    )
 
 
 class Tail:
@@ -56,14 +93,9 @@ class Tail:
         if ends == self.at:
             return None
         starts = {partition: self.at.get(partition, 0) for partition in ends}
-        share = max(1, self._limits.rows // max(1, sum(ends[one] > starts[one] for one in ends)))
-        read = {one: max(starts[one], ends[one] - share) for one in ends}
-        skipped = [SkippedOffsets(one, starts[one], read[one], TOO_MANY) for one in ends if starts[one] < read[one]]
         self.at = ends
-        page = PageReader(log, Wanted(self.topic, self._columns, None, LATEST, None), self._limits).page(read, ends)
-        why, reached = str(page.failure or page.why or TOO_MANY), page.following
-        skipped += [SkippedOffsets(one, reached[one], ends[one], why) for one in ends if reached[one] < ends[one]]
-        return TailPage(page.rows, tuple(skipped))
+        reader = PageReader(log, Wanted(self.topic, self._columns, None, LATEST, None), self._limits)
+        return newest_page(reader, starts, ends, self._limits.rows)
 
     def _ends(self, log: Log) -> dict[int, int]:
         found = log.topic(self.topic.name)

@@ -40,8 +40,13 @@ def topic_offsets(log: Log, topic: Topic, text: str, name: str) -> dict[int, int
     found = cursor_place(text, {"log": str, "topic": int, name: dict})
     if (found["log"], found["topic"]) != (log.catalog.standing().log_id, topic.id):
         whose = f"another topic than {topic.name} is now" if found["log"] == log.catalog.standing().log_id else "another log"
-        raise RefusedError(410, "Gone", f"the cursor is of {whose}", "leave it out to begin without it")
+        raise gone_cursor(f"of {whose}")
     return {int(one): offset for one, offset in found[name].items() if one.isdecimal() and isinstance(offset, int)}
+
+
+def gone_cursor(what: str) -> RefusedError:
+    """The answer to a cursor of something that is not there any more."""
+    return RefusedError(410, "Gone", f"the cursor is {what}", "leave it out to begin without it")
 
 
 def unknown_cursor(text: str) -> RefusedError:

@@ -21,10 +21,10 @@ from streamkit.query.portion import decoded_rows, with_header_pairs
 from streamkit.query.position import EARLIEST, LATEST, StartPosition, bounds_of, offsets_at, parse_offset
 from streamkit.query.predicate import parse_predicate
 from streamkit.query.record_page import PageLimits, PageReader, RecordPage
-from streamkit.query.tail import TOO_MANY, Tail
+from streamkit.query.tail import TOO_MANY, SkippedOffsets, Tail, TailPage, later_than, newest_page
 from streamkit.query.wanted import RECORD_COLUMNS, Wanted, check_offset, condition_schema
 from streamkit.serve.answers import Event, RowsAnswer, StreamAnswer, json_lines_of
-from streamkit.serve.cursors import topic_cursor, topic_offsets
+from streamkit.serve.cursors import gone_cursor, topic_cursor, topic_offsets
 from streamkit.serve.forms import EVENTS, ROW_FORMS
 from streamkit.serve.refusals import RefusedError, bad_request, refusal_of
 from streamkit.serve.resource import Asked, Parameter, Resource
@@ -43,7 +43,7 @@ def records(asked: Asked) -> RowsAnswer | StreamAnswer:
     if asked.form == EVENTS:
         return StreamAnswer(lambda: _tail(asked, wanted))
     starts = _starts(asked, wanted, EARLIEST)
-    page = _page(asked, wanted, starts, asked.log.end_offsets(topic.name))
+    page = _page_reader(asked, wanted).page(starts, asked.log.end_offsets(topic.name))
     format = None if asked["raw"] or asked.form not in ROW_FORMS[:2] else topic.format
     needs_values = format is not None or HEADERS in wanted.columns
     decoded, page = page.decoded(format) if needs_values else (None, page)
@@ -100,8 +100,13 @@ def _starts(asked: Asked, wanted: Wanted, default: str) -> dict[int, int]:
 
 
 def _starts_of_cursor(log: Log, topic: Topic, text: str) -> dict[int, int]:
-    offsets = topic_offsets(log, topic, text, OFFSETS)
-    return {one: min(max(offsets.get(one, start), start), end) for one, (start, end) in bounds_of(log, topic.name).items()}
+    offsets, bounds = topic_offsets(log, topic, text, OFFSETS), bounds_of(log, topic.name)
+    for one, (_, end) in sorted(bounds.items()):
+        if offsets.get(one, end) > end:
+            raise gone_cursor(
+                f"of offset {offsets[one]} of partition {one}, and {topic.name} ends at {end}: the log is an older copy"
+            )
+    return {one: max(offsets.get(one, start), start) for one, (start, _) in bounds.items()}
 
 
 def _deleted_since(asked: Asked, wanted: Wanted) -> list[tuple[int, int, int]]:
@@ -118,9 +123,9 @@ def _deleted_since(asked: Asked, wanted: Wanted) -> list[tuple[int, int, int]]:
     return found
 
 
-def _page(asked: Asked, wanted: Wanted, starts: Mapping[int, int], ends: Mapping[int, int]) -> RecordPage:
+def _page_reader(asked: Asked, wanted: Wanted) -> PageReader:
     limit = asked.rows("limit", "ask for the rest with the cursor of the answer")
-    return PageReader(asked.log, wanted, asked.limits.page(limit), asked.goes_on).page(starts, ends)
+    return PageReader(asked.log, wanted, asked.limits.page(limit), asked.goes_on)
 
 
 def _facts(topic: Topic, page: RecordPage, starts: Mapping[int, int], asked: Asked) -> dict[str, Any]:
@@ -182,69 +187,98 @@ class TopicTail:
 
     def look(self, queries: Collection[TailQuery]) -> dict[TailQuery, list[Event]]:
         """The records since the last look, and what of them is left out."""
+        before = dict(self.tail.at)
         page = self.tail.look(self.log)
         if page is None:
             return {}
-        cursor = _cursor(self.log, self.topic, self.at)
-        return {
-            query: _up_to(
-                cursor,
-                [
-                    *(_skipped(one.partition, one.start, one.end, one.why) for one in page.skipped if query.has(one.partition)),
-                    *self._events(query, page.rows),
-                ],
-            )
-            for query in queries
-        }
+        return {query: self._events(query, page, {one: before.get(one, 0) for one in page.starts}) for query in queries}
 
-    def _events(self, query: TailQuery, rows: pa.Table) -> list[Event]:
-        if not rows.num_rows:
-            return []
+    def _events(self, query: TailQuery, page: TailPage, before: Mapping[int, int]) -> list[Event]:
         condition = None if query.where is None else parse_predicate(query.where, condition_schema(self.topic))
         wanted = Wanted(self.topic, query.columns, query.partitions, LATEST, condition)
-        found = one_batch(rows)
+        found = one_batch(page.rows)
         if query.partitions is not None:
             found = found.filter(pc.is_in(found.column(PARTITION), pa.array(query.partitions, pa.int32())))
         found = wanted.matching(found).select([*query.columns, TIMESTAMP, PARTITION, OFFSET, DELETED])
-        events = []
-        if (more := found.num_rows - TAIL_SHOWN_ROWS) > 0:
-            events.append(_left_out(more, TOO_MANY))
-            found = found.slice(more)
-        if found.num_rows:
-            events += _records_events(found, None if query.is_raw else self.topic.format)
+        return LookEvents(self.log, self.topic, query.partitions, None if query.is_raw else self.topic.format).of(
+            replace(page, rows=pa.Table.from_batches([found])), before, TAIL_SHOWN_ROWS
+        )
+
+
+@dataclass(frozen=True)
+class LookEvents:
+    """
+    A look as events, in the order of offsets in each partition; each has the cursor behind what it shows or says to be left out.
+
+    So whoever loses the connection between two of them goes on with the second.
+    """
+
+    log: Log
+    topic: Topic
+    partitions: tuple[int, ...] | None
+    format: Any
+
+    def of(self, page: TailPage, before: Mapping[int, int], rows_max: int) -> list[Event]:
+        """What it leaves out before its records, these, and what it leaves out behind them; it began at the offsets `before`."""
+        behind = {**before, **page.following}
+        return [
+            *self.skipped(page.older, before),
+            *self._shown(one_batch(page.rows), page.starts, behind, rows_max),
+            *self.skipped(page.later, behind),
+        ]
+
+    def skipped(self, places: Sequence[SkippedOffsets], before: Mapping[int, int]) -> list[Event]:
+        """Offsets whose records were not read, so that nobody knows how many of them were asked for."""
+        at, events = dict(before), []
+        for one in places:
+            at[one.partition] = one.end
+            if self.partitions is None or one.partition in self.partitions:
+                found = {
+                    "records": one.end - one.start,
+                    "partition": one.partition,
+                    "from": one.start,
+                    "to": one.end,
+                    "why": one.why,
+                }
+                events.append(Event("skipped", json_text(found), self.cursor(at), one.end - one.start))
         return events
 
+    def _shown(self, rows: pa.RecordBatch, starts: Mapping[int, int], behind: Mapping[int, int], rows_max: int) -> list[Event]:
+        """The newest rows, and how many are older; one that cannot be decoded is left out with those behind it."""
+        first, events = max(0, rows.num_rows - rows_max), list[Event]()
+        if first:
+            events.append(self._left_out(first, TOO_MANY, _before_row(rows, first, starts, behind)))
+        if first == rows.num_rows:
+            return events
+        newest = rows.slice(first)
+        if self.format is None:
+            lines, failure = json_lines_of(pa.Table.from_batches([newest])), None
+        else:
+            decoded, failure = decoded_rows(self.format, newest)
+            lines = json_lines_of(pa.Table.from_batches([newest]), with_header_pairs(decoded))
+        shown = lines.decode().splitlines()
+        if shown:
+            place = self.cursor(_before_row(rows, first + len(shown), starts, behind))
+            events.append(Event("records", f"[{', '.join(shown)}]", place, len(shown)))
+        if failure is not None:
+            events.append(self._left_out(newest.num_rows - len(shown), str(failure), behind))
+        return events
 
-def _up_to(cursor: str, events: Sequence[Event]) -> list[Event]:
-    """
-    Events that belong together, of which the last has the cursor.
+    def _left_out(self, records: int, why: str, at: Mapping[int, int]) -> Event:
+        return Event("skipped", json_text({"records": records, "why": why}), self.cursor(at), records)
 
-    Who loses the connection between them goes on before all of them, so no record is lost; the records come last, so none is shown twice.
-    """
-    return [*events[:-1], replace(events[-1], id=cursor)] if events else []
-
-
-def _records_events(rows: pa.RecordBatch, format: Any) -> list[Event]:
-    """Rows as an event; one that cannot be decoded is left out with those behind it, and that is said before."""
-    table = pa.Table.from_batches([rows])
-    if format is None:
-        lines, failure = json_lines_of(table), None
-    else:
-        decoded, failure = decoded_rows(format, rows)
-        lines = json_lines_of(table, with_header_pairs(decoded))
-    shown = lines.decode().splitlines()
-    events = [] if failure is None else [_left_out(rows.num_rows - len(shown), str(failure))]
-    return [*events, Event("records", f"[{', '.join(shown)}]", records=len(shown))] if shown else events
+    def cursor(self, at: Mapping[int, int]) -> str:
+        """The place of these offsets."""
+        return _cursor(self.log, self.topic, at)
 
 
-def _left_out(records: int, why: str) -> Event:
-    return Event("skipped", json_text({"records": records, "why": why}), records=records)
-
-
-def _skipped(partition: int, start: int, end: int, why: str) -> Event:
-    """Offsets whose records were not read, so that nobody knows how many of them were asked for."""
-    found = {"records": end - start, "partition": partition, "from": start, "to": end, "why": why}
-    return Event("skipped", json_text(found), records=end - start)
+def _before_row(rows: pa.RecordBatch, number: int, starts: Mapping[int, int], behind: Mapping[int, int]) -> Mapping[int, int]:
+    """The place before a row of rows by partition and offset: partitions before its own have been read, later ones have not."""
+    if number == rows.num_rows:
+        return behind
+    partition, offset = (rows.column(name)[number].as_py() for name in (PARTITION, OFFSET))
+    at = {one: end if one < partition else starts.get(one, end) for one, end in behind.items()}
+    return {**at, partition: offset}
 
 
 async def _tail(asked: Asked, wanted: Wanted) -> AsyncIterator[str]:
@@ -267,27 +301,31 @@ def _before(asked: Asked, wanted: Wanted, tail: TopicTail, is_first: bool) -> li
     """
     The records that were asked for; if a page has no room for some, they are left out, and the page says so.
 
-    Behind a cursor these are all records that fit into a page, whatever `limit` is.
+    Behind a cursor these are all records that fit into a page, whatever `limit` is, and the newest if they do not.
     """
     if is_first:
         tail.begin()
     topic, ends = wanted.topic, tail.at
     starts = _starts(asked, wanted, LATEST)
-    values = asked.values if _place(asked) is None else {**asked.values, "limit": asked.limits.rows}
-    page = _page(replace(asked, values=values), wanted, starts, ends)
-    table = page.rows
-    format = None if asked["raw"] else topic.format
-    events = _records_events(one_batch(table), format) if table.num_rows else []
-    why = str(page.failure) if page.failure is not None else page.why or "the page before the live records is full"
-    begun = _cursor(asked.log, topic, {**ends, **starts})
-    gone = [_skipped(*place, DELETED_BEFORE) for place in _deleted_since(asked, wanted)]
-    left, at = [], {**ends, **page.following}
-    shown = _up_to(_cursor(asked.log, topic, at), events)
-    for one, offset in sorted(page.following.items()):
-        if offset < ends.get(one, 0) and (wanted.partitions is None or one in wanted.partitions):
-            at[one] = ends[one]
-            left += _up_to(_cursor(asked.log, topic, at), [_skipped(one, offset, ends[one], why)])
-    return [*_up_to(begun, [Event("begun", "{}"), *gone]), *shown, *left]
+    goes_on = _place(asked) is not None
+    values = {**asked.values, "limit": asked.limits.rows} if goes_on else asked.values
+    reader = _page_reader(replace(asked, values=values), wanted)
+    page = reader.page(starts, ends)
+    look = TailPage(page.rows, starts, page.following, (), later_than(page, ends, "the page before the live records is full"))
+    if goes_on and page.is_full:  # as a look of those who have watched all the time
+        chosen = {
+            one: offset
+            for one, offset in starts.items()
+            if one in ends and (wanted.partitions is None or one in wanted.partitions)
+        }
+        look = newest_page(reader, chosen, {one: ends[one] for one in chosen}, asked.limits.rows)
+    gone = [SkippedOffsets(*place, DELETED_BEFORE) for place in _deleted_since(asked, wanted)]
+    begun = {**ends, **starts}
+    earlier = {**begun, **{one.partition: one.start for one in gone}}
+    events = LookEvents(asked.log, topic, wanted.partitions, None if asked["raw"] else topic.format)
+    return [
+        Event("begun", "{}", events.cursor(earlier)), *events.skipped(gone, earlier), *events.of(look, begun, asked.limits.rows)
+    ]  # fmt: skip
 
 
 PARAMETERS = (

@@ -17,25 +17,24 @@ export async function listen(path, parameters, signal, events, {begun = () => {}
   let asked = parameters, isAccepted = false;
   const hear = async slot => {
     const leaving = new AbortController(), leave = () => leaving.abort(), hidden = () => { if (document.hidden) leave(); };
-    const turn = isQuery || !slot ? null : setInterval(async () => { if (await isWanted(slot)) leave(); }, TURN_MS);
+    const coming = {isMidway: false};  // then it would begin again with the same event, each turn
+    const turn = isQuery || !slot ? null : setInterval(async () => { if (await isWanted(slot) && !coming.isMidway) leave(); }, TURN_MS);
     signal.addEventListener('abort', leave);
+    if (signal.aborted) leave();  // while it waited for the connection
     if (!isQuery) document.addEventListener('visibilitychange', hidden);
     try {
       const answer = await answered(path, asked, {headers: {Accept: 'text/event-stream'}, signal: leaving.signal});
-      let isFirst = true, waiting = []; // for the cursor behind them: without it they would come again
-      for await (const {event, id, data} of eventsOf(answer.body)) {
+      let isFirst = true;
+      for await (const {event, id, data} of eventsOf(answer.body, coming)) {
         if (leaving.signal.aborted) return null;
-        if (event === 'problem') return Object.assign(new Error(data.message), {hint: data.hint, faults: data.faults});
-        waiting.push([event, data]);
-        if (hasCursor && !id) continue;
-        if (hasCursor) {
+        if (hasCursor && id) {
           const {offset, time, ...others} = asked; // a cursor stands for them
           asked = {...others, cursor: id};
         }
+        if (event === 'problem') return Object.assign(new Error(data.message), {hint: data.hint, faults: data.faults});
         if (isFirst) begun();  // not before: without its cursor it would go on with what comes after the next beginning
         isFirst = false, isAccepted = true;
-        for (const [name, value] of waiting) events[name]?.(value);
-        waiting = [];
+        events[event]?.(data);
       }
       return away();
     } catch (error) {
@@ -65,8 +64,8 @@ export async function listen(path, parameters, signal, events, {begun = () => {}
   }
 }
 
-// The events of a body, each as its name, id and value. The browser's own EventSource tells nobody why it was refused.
-async function* eventsOf(body) {
+// The events of a body, each as its name, id and value; `coming` is told whether one has begun to come. The browser's own EventSource tells nobody why it was refused.
+async function* eventsOf(body, coming) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = '';
   for (;;) {
@@ -79,6 +78,7 @@ async function* eventsOf(body) {
       text = text.slice(end + 2), from = 0;
       if (fields.event) yield {...fields, data: parsed(fields.data)};
     }
+    coming.isMidway = text !== '';
   }
 }
 

@@ -124,7 +124,7 @@ def test_what_is_no_http(api):
     ],
 )
 def test_a_url_that_is_not_encoded(api, line, words):
-    """It is shown as it was typed, and as it has to be; what is no request at all is shown as well."""
+    """It is shown as it was typed, and as it has to be, as is a line that is no request at all."""
     with socket.create_connection((api.base_url.host, api.base_url.port), 10) as connection:
         connection.sendall((line if isinstance(line, bytes) else line.encode()) + b"\r\nHost: x\r\n\r\n")
         said = b""

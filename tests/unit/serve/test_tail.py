@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import random
+import shutil
 import threading
 import time
 from functools import partial
@@ -196,9 +197,9 @@ def test_a_record_that_cannot_be_decoded(log, api):
         begun(stream)
         with log.producer() as producer:
             producer.send_batch("opaque", pa.table({"key": pa.array([b"a", b"b"]), "value": pa.array([b"1", b"no json"])}))
+        assert told(stream)[1][0]["value"] == 1
         event, data = told(stream)
         assert (event, data["records"], "offset 1" in data["why"]) == ("skipped", 1, True)
-        assert told(stream)[1][0]["value"] == 1
         with log.producer() as producer:
             producer.send("opaque", {"key": "c", "value": 3})
         assert told(stream)[1][0]["value"] == 3
@@ -382,6 +383,55 @@ def test_a_reader_that_comes_again_misses_nothing(log, api):
         assert sorted(ids(stream, 900)) == list(range(60, 960))
         send_orders(log, 960, 1)
         assert ids(stream, 1) == [960]
+
+
+@pytest.mark.parametrize("limit", ["rows", "bytes"])
+@pytest.mark.parametrize("comes_again", [True, False])
+def test_the_older_records_are_left_out(log, monkeypatch, limit, comes_again):
+    """Whoever watched all the time and who comes again by a cursor get the newest records of each partition, where not all have room."""
+    monkeypatch.setattr(records, "TAIL_READ_ROWS", 50 if limit == "rows" else 10_000)
+    limits = ServeLimits(rows=50) if limit == "rows" else ServeLimits(bytes=100_000)
+    log.create_topic("large", "id bigint, text string", partitions=2)
+    path, headers = "/api/v1/topics/large/records?limit=20", {"Accept": "text/event-stream"}
+    with serving(log, limits=limits) as client, log.producer() as producer:
+        with client.stream("GET", path, headers=headers) as answer:
+            watched = noted_events(answer)
+            _, _, cursor = next(watched)
+            for _ in range(8):
+                producer.send_batch("large", [{"id": number, "text": "x" * 2_000} for number in range(75)])
+            producer.flush()
+            if not comes_again:
+                found = until_all(watched, 600)
+        if comes_again:
+            with client.stream("GET", path, headers={**headers, "Last-Event-ID": cursor}) as answer:
+                found = until_all(noted_events(answer), 600)
+    shown = [(one["_partition"], one["_offset"]) for event, data, _ in found if event == "records" for one in data]
+    assert sorted(shown) == shown and 20 <= len(shown) <= 60
+    for partition, end in log.end_offsets("large").items():
+        newest = [offset for one, offset in shown if one == partition]
+        assert newest == [*range(end - len(newest), end)] and len(newest) >= 10
+
+
+def until_all(events, count):
+    """The events up to that by which so many records are shown or said to be left out."""
+    found, counted = [], 0
+    while counted < count:
+        found.append(next(events))
+        event, data, _ = found[-1]
+        counted += len(data) if event == "records" else data.get("records", 0)
+    return found
+
+
+def test_a_cursor_of_a_log_that_is_an_older_copy_now(log, tmp_path):
+    """It is told that what it stands behind is not there, and neither waits for new records nor leaves them out."""
+    shutil.copytree(log.root, tmp_path / "copy")
+    send_orders(log, 60, 20)
+    with serving(log) as client:
+        cursor = client.get(RECORDS, params={"limit": 200}).json()["cursor"]
+    with sk.open_log(tmp_path / "copy") as copy, serving(copy) as client:
+        for accept in ("application/json", "text/event-stream"):
+            answer = client.get(RECORDS, params={"cursor": cursor}, headers={"Accept": accept})
+            assert answer.status_code == 410 and "the log is an older copy" in answer.json()["message"]
 
 
 @pytest.mark.parametrize("seed", seeds(4))

@@ -19,10 +19,12 @@ export async function render({model, el, signal, go, situation}) {
   const editor = textWithFaults(query.text ?? '', fields, () => execute());
   const stop = make('button', {type: 'button', hidden: true}, 'Stop');
   let reading = null;  // of a query that goes on
+  let turns = 0;
 
   const state = run => `/sql?${new URLSearchParams({text: editor.text(), ...(dialect.value === 'spark' ? {} : {dialect: dialect.value}),
     ...(begin.checked ? {offset_reset: 'earliest'} : {}), ...(run ? {run: 'true'} : {})})}`;
   const execute = async (onlyAsks = false) => {
+    const turn = ++turns, isOver = () => turn !== turns || signal?.aborted;  // another one was asked for, or the page was left
     reading?.abort();
     stop.hidden = true;
     if (!editor.text().trim()) return;
@@ -30,12 +32,14 @@ export async function render({model, el, signal, go, situation}) {
     results.replaceChildren(make('p', {class: 'quiet', role: 'status'}, 'Working …'));
     try {
       const found = await post('statements', {...fields(), only_asks: onlyAsks});
+      if (isOver()) return;
       editor.judge([]);
       if (found.some(one => one.waits)) results.replaceChildren(make('p', {class: 'quiet', role: 'status'}, 'These statements change something, so they wait for Run.'));
       else if (found.some(one => one.goes_on)) live();
       else results.replaceChildren(...found.flatMap(resultOf));
       look().then(told, () => {});
     } catch (error) {
+      if (isOver()) return;
       editor.judge(error.faults ?? []);
       results.replaceChildren(faultsOf(error, editor));
     }

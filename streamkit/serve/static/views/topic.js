@@ -100,7 +100,7 @@ export async function render({model, el, signal, go, situation}) {
         if (description) situation(error.message, 'bad');
       },
       anew: () => {
-        rows = [], kept = new Set(), skipped = 0, seen = 0, before = 'The topic was made again, or the log is another one; the newest records are shown. ';
+        rows = [], kept = new Set(), skipped = 0, seen = 0, before = 'The topic was made again, or the log is another one or an older copy; the newest records are shown. ';
         drawRows();
         ask(base, {}, {signal: own}).then(described, notDescribed);
       },
