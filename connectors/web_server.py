@@ -23,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 SILENCE_S = 30  # of a client that is to say something; then its connection is closed
+UNREAD_S = 0.7  # for which a client may read nothing of its answer once the server stops
 _CONNECTIONS_WAITING = 2_048
 _LOOK_FOR_CLIENT_S = 30  # without a byte from it; then the system asks whether its host is there
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"  # with which a client of HTTP/2 begins, whether TLS has named the protocol or not
@@ -177,11 +178,20 @@ class _HttpProtocol(H11Protocol):
             self._silence.cancel()
 
     def shutdown(self) -> None:
-        """Do not wait for a body when the server stops."""
+        """Do not wait for a body when the server stops, nor for a client that does not read."""
         if self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
             self.transport.close()
         else:
             super().shutdown()
+        self._drop_if_unread(0)
+
+    def _drop_if_unread(self, before_bytes: int) -> None:
+        """Give up what waits for a client that has read nothing of it since the last look, and look again while anything waits."""
+        waiting_bytes = self.transport.get_write_buffer_size()
+        if 0 < before_bytes <= waiting_bytes:
+            self.transport.abort()
+        elif waiting_bytes or not self.transport.is_closing():
+            self.loop.call_later(UNREAD_S, self._drop_if_unread, waiting_bytes)
 
     def send_400_response(self, msg: str) -> None:
         """Say what h11 found wrong, which uvicorn leaves out, in the service's form."""

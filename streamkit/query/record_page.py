@@ -36,8 +36,8 @@ class RecordPage:
     """
     Records by partition and offset; `following` has the offset behind what was looked at, by partition.
 
-    `is_complete`: nothing of what was asked for is left. `is_full`: it ends where its rows or bytes do. `failure` is what ended the page before its time: damage right behind it, which
-    begins the next page, or a record that cannot be decoded. `why` says in words what else did.
+    `is_complete`: nothing of what was asked for is left. `is_full`: it ends where its rows or bytes do. `failure` is what ended the page before
+    its time: damage right behind it, which begins the next page, or a record that cannot be decoded. `why` says in words what else did.
     """
 
     rows: pa.Table

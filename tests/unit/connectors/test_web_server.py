@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from streamkit.connectors import web_server
 from streamkit.connectors.web_server import WebServer, length_of_body, listener_at
@@ -106,6 +106,31 @@ def test_a_client_that_says_nothing_more(counting, impatient, said, is_begun):
         wait_until(lambda: counting.left == is_begun)
         counting.may_answer.set()
         assert values_of(rest_of(patient)) == [{"bytes": 2}]
+
+
+class Large:
+    """Answers with more than a connection has room for, or with a stream that goes on."""
+
+    async def __call__(self, scope, receive, send):
+        async def pieces():
+            while True:
+                yield b"x" * 1_000_000
+                await asyncio.sleep(0)
+
+        answer = StreamingResponse(pieces()) if scope["path"] == "/stream" else Response(b"x" * 50_000_000)
+        await answer(scope, receive, send)
+
+
+@pytest.mark.parametrize("path", [b"/stream", b"/"])
+def test_a_client_that_does_not_read_is_not_waited_for(caplog, path):
+    """A server that stops gives up what such a client has not read, before uvicorn would break off all that goes on."""
+    server = WebServer("large", Large(), listener_at("127.0.0.1", 0))
+    with connected(server) as connection:
+        connection.sendall(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % path)
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        server.stop()
+        assert server.has_ended(60)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_a_client_that_closes_its_side(server):
