@@ -28,7 +28,10 @@ button { font: inherit; padding: 2px 10px; }
 .quiet { color: #475569; }
 .reason { color: #9a3412; font-weight: 600; }
 .error { color: #991b1b; font-weight: 600; white-space: pre-wrap; }
-.scroll { overflow-x: auto; max-width: 100%; }
+.scroll { overflow-x: auto; max-width: 100%; background: /* a shadow at a side that hides something, as bars may be unseen */
+  linear-gradient(to right, #fff 40%, transparent) left / 48px 100% local, linear-gradient(to left, #fff 40%, transparent) right / 48px 100% local,
+  linear-gradient(to right, #0f172a40, transparent) left / 14px 100% scroll, linear-gradient(to left, #0f172a40, transparent) right / 14px 100% scroll;
+  background-repeat: no-repeat; }
 table { border-collapse: collapse; font: 12px/1.4 ui-monospace, monospace; margin: 3px 0; }
 table { width: max-content; }
 th, td { text-align: left; padding: 1px 10px 1px 0; border-bottom: 1px solid #e2e8f0; vertical-align: top; }
@@ -48,9 +51,12 @@ const make = (tag, text, kind) => {
   return made;
 };
 const shown = value => value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value);
+const moment = text => shown(text ?? null).replace(/(\\.\\d{3})(?:000)?\\+00:00$/, '$1').replace(/\\+00:00$/, '');  // all times are in UTC
 const reasons = ['operator', 'error', 'message'];  // of a dead letter: why it is one is read first
+const places = ['_partition', '_offset'];  // short, and what a record is found by
 const columns = rows => {
-  const names = [...new Set(rows.flatMap(row => Object.keys(row)))];
+  const found = [...new Set(rows.flatMap(row => Object.keys(row)))];
+  const names = [...places.filter(name => found.includes(name)), ...found.filter(name => !places.includes(name))];
   return names.includes('is_whole') ? [...reasons, ...names.filter(name => !reasons.includes(name))] : names;
 };
 function cell(text) {
@@ -64,7 +70,7 @@ function table(rows, kinds = []) {
   made.append(head);
   rows.forEach((row, at) => {
     const line = make('tr', undefined, kinds[at]);
-    names.forEach(name => line.append(cell(shown(row[name] ?? null))));
+    names.forEach(name => line.append(cell(name === '_timestamp' ? moment(row[name]) : shown(row[name] ?? null))));
     made.append(line);
   });
   const scroll = make('div', undefined, 'scroll');

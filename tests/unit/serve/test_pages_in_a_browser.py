@@ -1250,3 +1250,25 @@ def test_sql_controls_queries(page, log):
     page.get_by_role("button", name="Terminate for good").click()
     expect(page, "document.body.innerText.includes('There is no persistent query.')")
     assert log.catalog.sql.objects().queries == ()
+
+
+def test_a_trace_shows_where_a_record_is(browser, log, tmp_path):
+    """The partition and the offset of a record are in view in a window of 1280 pixels, also beside many columns."""
+    log.create_topic("readings", "id bigint, sensor string, city string, temperature string, at string", key="id")
+    app = sk.Topology("traced")
+    app.stream("readings").with_columns(temperature=F.col("temperature").cast("double")).to("degrees")
+    row = {"id": 365_127, "sensor": "s8", "city": "São Paulo", "temperature": "19.16", "at": "2026-11-29T07:43:32.252550+00:00"}
+    sk.trace(app, {"readings": [row]}, log=log).to_html(str(tmp_path / "trace.html"))
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened.goto(f"file://{tmp_path / 'trace.html'}")
+    expect(opened, "document.querySelector('table')")
+    for name in ("_partition", "_offset"):
+        heads = opened.locator(f"th:text-is('{name}')")
+        assert heads.count() == 2  # of the record that was taken, and of the one that was written
+        for box in (head.bounding_box() for head in heads.all()):
+            assert box["x"] + box["width"] < 1280
+    assert opened.locator("th:text-is('_timestamp')").count() == 2
+    assert not any(
+        "+00:00" in text for text in opened.locator("table:has(th:text-is('_timestamp')) td:last-child").all_inner_texts()
+    )
+    opened.close()
