@@ -108,7 +108,7 @@ def test_a_client_that_says_nothing_more(counting, impatient, said, is_begun):
         assert values_of(rest_of(patient)) == [{"bytes": 2}]
 
 
-class Large:
+class Large(Counting):
     """Answers with more than a connection has room for, or with a stream that goes on."""
 
     async def __call__(self, scope, receive, send):
