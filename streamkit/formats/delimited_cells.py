@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import decimal
 import io
+import re
 from typing import Any
 
 from streamkit.data_type import decimal_of
@@ -13,6 +14,7 @@ from streamkit.formats.ksql_values import (
     UnreadableValueError,
     bytes_of_text,
     decimal_text,
+    double_of_text,
     double_text,
     fitting_decimal,
     is_moment,
@@ -20,6 +22,7 @@ from streamkit.formats.ksql_values import (
 
 SIGNS = ('"', "\n", "\r")  # a line without them is cut at each delimiter
 COUNT_BITS = {"int": 31, "bigint": 63, "smallint": 15, "tinyint": 7, "date": 31, **dict.fromkeys(MOMENTS, 63)}
+_IS_DECIMAL = re.compile(r"[^\s_]+")  # which Python reads with blanks and underscores, and Java does not
 _QUOTED_FIRST = "#"  # a character up to this one at the start of a value puts it in quotes
 
 
@@ -46,12 +49,12 @@ def value_of(cell: str, type: str) -> Any:
         is_known = type not in MOMENTS or is_moment(found)
         return found if is_known and -(1 << bits) <= found < (1 << bits) else _refuse(cell, type)
     if type in ("double", "float"):
-        return float(cell)
+        return double_of_text(cell)
     if type == "boolean":
         return cell.lower() == "true"
     if decimal_of(type):
         try:
-            return fitting_decimal(decimal.Decimal(cell), type)
+            return fitting_decimal(decimal.Decimal(cell), type) if _IS_DECIMAL.fullmatch(cell) else _refuse(cell, type)
         except decimal.InvalidOperation:
             return _refuse(cell, type)
     if type == "binary":

@@ -29,6 +29,7 @@ from streamkit.schema import Schema, SchemaColumn
 
 NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}  # texts in JSON, which has no such numbers
 HALF_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")  # may be one half of a pair without the other
+BLANKS = " \t\n\r"
 DEPTH_MAX = 500  # of brackets in brackets
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
@@ -68,6 +69,39 @@ def read_document(data: bytes) -> Any:
     return json.loads(
         data.decode(), object_pairs_hook=_object, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=refuse_constant
     )
+
+
+def first_value(decoder: json.JSONDecoder, text: str, start: int) -> tuple[Any, int]:
+    """
+    The value that begins at a place in a text, and where it ends; ValueError if there is none.
+
+    What follows does not matter, as to Jackson, unless it makes another number or word of it.
+    """
+    try:
+        found, end = decoder.raw_decode(text, start)
+    except RecursionError:
+        raise ValueError("it nests too deep") from None
+    first, following = text[start], text[end : end + 1]
+    is_number = first == "-" or first.isdigit()
+    is_word = first in "tfn"
+    if (is_number and following not in ("", *BLANKS)) or (is_word and (following.isalnum() or following in ("_", "$"))):
+        raise ValueError(f"{following!r} follows a value")
+    return found, end
+
+
+def behind_blanks(text: str, place: int) -> int:
+    """The first place from this one on without a blank."""
+    while place < len(text) and text[place] in BLANKS:
+        place += 1
+    return place
+
+
+def read_first_document(data: bytes) -> Any:
+    """As `read_document`, of the first value in the data, whatever follows it; a mark of the order of bytes before it is none of it."""
+    if may_be_deep(data) and _depth(data) > DEPTH_MAX:
+        raise ValueError(f"it nests more than {DEPTH_MAX} levels deep")
+    text = data.decode("utf-8-sig")
+    return first_value(_DECODER, text, behind_blanks(text, 0))[0]
 
 
 def with_whole_characters(value: Any) -> Any:
@@ -152,6 +186,11 @@ def _depth(data: bytes) -> int:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     return found if len(found) == len(pairs) else Doubled(pairs)
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=refuse_constant
+)
 
 
 def _field(found: Any, name: str) -> Any:

@@ -23,7 +23,7 @@ from streamkit.chunks import one_batch
 from streamkit.data_type import decimal_of, element_of, entry_of, fields_of
 from streamkit.formats.decoded import Decoded
 from streamkit.formats.format import UNWRAPPED, Format
-from streamkit.formats.json_documents import HALF_ESCAPE, JsonNumber, read_document, with_whole_characters
+from streamkit.formats.json_documents import HALF_ESCAPE, JsonNumber, read_first_document, with_whole_characters
 from streamkit.formats.ksql_json_rows import read_alike
 from streamkit.formats.ksql_texts import NOT_FINITE, texts_of_column
 from streamkit.formats.ksql_values import (
@@ -33,6 +33,7 @@ from streamkit.formats.ksql_values import (
     UnreadableValueError,
     bytes_of_text,
     decimal_text,
+    double_of_text,
     double_text,
     fitting_decimal,
     is_moment,
@@ -86,8 +87,8 @@ def read_one_by_one(values: Sequence[bytes], columns: Schema, *, is_bare: bool) 
 
 
 def _document(data: bytes) -> Any:
-    """The value that bytes are as JSON."""
-    found = read_document(data)
+    """The first value that bytes are as JSON."""
+    found = read_first_document(data)
     return with_whole_characters(found) if HALF_ESCAPE.search(data) else found
 
 
@@ -142,7 +143,7 @@ def _number(value: Any, type: str) -> Any:
         if decimal_of(type):
             return fitting_decimal(decimal.Decimal(value), type)
         if type in ("double", "float"):
-            return float(value)
+            return double_of_text(value)
         is_number = isinstance(value, JsonNumber)
         found = wrapped_integer(int(decimal.Decimal(value)), _BITS.get(type, BIGINT_BITS)) if is_number else int(value)
         if type in MOMENTS and not is_moment(found):
@@ -153,20 +154,28 @@ def _number(value: Any, type: str) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """A text as it is, and JSON of anything else."""
-    if isinstance(value, str):
-        return str(value)
-    return json_text(value)
+    """A text as it is, an array as Java writes one of such texts, and JSON of anything else."""
+    if isinstance(value, list):
+        return f"[{', '.join('null' if one is None else text_of(one) for one in value)}]"
+    return json_text(value) if not isinstance(value, str) or isinstance(value, JsonNumber) else value
+
+
+def _number_text(value: JsonNumber) -> str:
+    """A number as Java keeps it: all its digits, an exponent as 1E+2, and no zero below zero."""
+    if value.is_whole:
+        return "0" if value == "-0" else str(value)
+    number = decimal.Decimal(value)
+    return str(number or number.copy_abs())
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON, without blanks; numbers as they are written."""
+    """A value as JSON, without blanks; numbers with the digits that they are written with."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, JsonNumber):
-        return str(value)
+        return _number_text(value)
     if isinstance(value, dict):
         return "{" + ",".join(f"{json.dumps(name, ensure_ascii=False)}:{json_text(one)}" for name, one in value.items()) + "}"
     if isinstance(value, list):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import decimal
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,11 @@ INT_BITS, BIGINT_BITS = 32, 64
 EXACT = decimal.Context(prec=80)
 MOMENTS = ("timestamp", "timestamp_ntz")  # the types of values that are milliseconds here, and microseconds in Arrow
 DOUBLE_RANGE = (1e-3, 1e7)  # of doubles that Java writes without an exponent
+_BLANKS = "".join(map(chr, range(0x21)))
+_DOUBLE = re.compile(
+    r"(?P<number>[+-]?(?:(?P<word>NaN|Infinity)|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+    r"|(?P<hexadecimal>0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)))(?(word)|[dDfF]?)"
+)
 MOMENT_MS_MAX = ((1 << 63) - 1) // 1000
 
 
@@ -145,6 +151,19 @@ def fitting_decimal(value: decimal.Decimal, type: str) -> decimal.Decimal:
 def bytes_of_text(text: str) -> bytes:
     """The bytes that a text in base 64 is."""
     return base64.b64decode(text, validate=True)
+
+
+def double_of_text(text: str) -> float:
+    """The double that Java reads in a text, such as `1.5`, `1d`, `0x1p3` or `-Infinity`; UnreadableValueError if it reads none."""
+    match = _DOUBLE.fullmatch(text.strip(_BLANKS))
+    if match is None:
+        raise UnreadableValueError(f"{text!r} is no double")
+    if match["hexadecimal"] is None:
+        return float(match["number"])
+    try:
+        return float.fromhex(match["number"])
+    except OverflowError:
+        return -math.inf if text.lstrip(_BLANKS).startswith("-") else math.inf
 
 
 def double_text(value: float) -> str:

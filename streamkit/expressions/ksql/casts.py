@@ -34,13 +34,14 @@ from streamkit.expressions.core.spark_text import spark_text, unseen
 from streamkit.expressions.ksql.iso_times import DAY_MILLIS, days, moments, times_of_day
 from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.expressions.ksql.signature import CAST, as_decimal, has_times, is_number, kind_of, ksql_type
+from streamkit.formats.ksql_values import double_of_text
 from streamkit.plan.expression import TypedExpression
 from streamkit.recast import recast
 from streamkit.zone_offsets import BEYOND
 
 _BLANKS = "".join(map(chr, range(0x21)))
 _INTEGER = r"^[+-]?[0-9]+$"
-_FLOAT = r"^[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)$"
+_FLOAT = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[dDfF]?$"
 _DECIMAL = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _TRUE = ("t", "tr", "tru", "true", "y", "ye", "yes")
 
@@ -232,10 +233,15 @@ def _within(digits: pa.StringArray, type: pa.DataType) -> np.ndarray:
 
 
 def _text_to_double(texts: pa.StringArray, target: str) -> pa.Array:
+    """As Java reads doubles, in the sixteen digits of `0x1p3`, too; what is not finite is none."""
     trimmed = _trimmed(texts)
     _check_texts(texts, pc.match_substring_regex(trimmed, _FLOAT), target)
     bare = pc.replace_substring_regex(trimmed, r"^\+?(.*[0-9.])[dDfF]$", r"\1")
-    return pc.replace_substring_regex(bare, r"^\+", "").cast(pa.float64())
+    if pc.any(pc.match_substring_regex(bare, "[xX]")).as_py():
+        bare = pa.array([None if one is None else repr(double_of_text(one)) for one in bare.to_pylist()], pa.string())
+    found = pc.replace_substring_regex(bare, r"^\+", "").cast(pa.float64())
+    _check_texts(texts, pc.is_finite(found), target)
+    return found
 
 
 def _text_to_decimal(texts: pa.StringArray, target: str) -> pa.Array:

@@ -25,7 +25,7 @@ from streamkit.expressions.ksql.casts import convert
 from streamkit.expressions.ksql.comparisons import without_maps
 from streamkit.expressions.ksql.function import kernel
 from streamkit.expressions.ksql.one_by_one import one_by_one
-from streamkit.formats.json_documents import with_whole_characters
+from streamkit.formats.json_documents import behind_blanks, first_value, with_whole_characters
 from streamkit.plan.expression import TypedExpression
 
 IDENTITY = "ksql_identity"
@@ -33,7 +33,6 @@ _NOTHING = object()  # the document of a text without one
 _PART = re.compile(
     r"""\.(?P<name>[^.\[\]]+)|\[\s*'(?P<single>[^']*)'\s*\]|\[\s*"(?P<double>(?:[^"\\]|\\["\\])*)"\s*\]|\[\s*(?P<place>[^\]]+?)\s*\]"""
 )
-_BLANKS = " \t\n\r"
 _EXPONENT_MAX, _PLAIN_EXPONENT_MAX = 2**31 - 1, 9999  # of Java's decimals, and of those that Jackson writes without an exponent
 _TEXTS = pa.list_(pa.string())
 
@@ -56,40 +55,16 @@ def _exact(text: str) -> Decimal:
 _DECODER = json.JSONDecoder(parse_float=_exact, parse_constant=_refuse_constant)
 
 
-def _decoded(text: str, start: int) -> tuple[Any, int]:
-    """The value that begins at a place in a text, and where it ends; ValueError if there is none."""
-    try:
-        found, end = _DECODER.raw_decode(text, start)
-    except (ValueError, RecursionError):
-        raise ValueError(f"{text[:100]!r} is not JSON") from None
-    return with_whole_characters(found) if text.find("\\u", start, end) >= 0 else found, end
-
-
 def _document(text: str) -> Any:
-    """
-    The first document of a text; ValueError if it begins with none.
-
-    What follows it does not matter, as to Jackson, unless it makes another word or number of it.
-    """
-    start = _behind_blanks(text, 0)
+    """The first document of a text, whatever follows it; ValueError if it begins with none."""
+    start = behind_blanks(text, 0)
     if start == len(text):
         return _NOTHING
-    found, end = _decoded(text, start)
-    following = text[end : end + 1]
-    if found is None or isinstance(found, bool):
-        is_cut = following.isalnum() or following in ("_", "$")
-    else:
-        is_cut = isinstance(found, (int, Decimal)) and following not in ("", *_BLANKS)
-    if is_cut:
-        raise ValueError(f"{text[:100]!r} is not JSON")
-    return found
-
-
-def _behind_blanks(text: str, place: int) -> int:
-    """The first place from this one on without a blank."""
-    while place < len(text) and text[place] in _BLANKS:
-        place += 1
-    return place
+    try:
+        found, end = first_value(_DECODER, text, start)
+    except ValueError:
+        raise ValueError(f"{text[:100]!r} is not JSON") from None
+    return with_whole_characters(found) if text.find("\\u", start, end) >= 0 else found
 
 
 def written(value: Any, number: Callable[[Decimal], str] = str) -> str:
@@ -242,25 +217,25 @@ def _contains(text: str | None, wanted: Any, limit: int) -> bool:
                     return False
                 if (float(one) if kind is Decimal else one) == wanted:
                     return True
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     return False
 
 
 def _elements(text: str) -> Iterator[Any]:
     """The elements of a JSON array, one after the other; ValueError where the text is no JSON any more."""
-    place = _behind_blanks(text, 0)
+    place = behind_blanks(text, 0)
     if text[place : place + 1] != "[":
         return
-    place = _behind_blanks(text, place + 1)
+    place = behind_blanks(text, place + 1)
     while text[place : place + 1] != "]":
-        found, end = _decoded(text, place)
-        yield found
-        place = _behind_blanks(text, end)
+        found, end = _DECODER.raw_decode(text, place)
+        yield with_whole_characters(found) if text.find("\\u", place, end) >= 0 else found
+        place = behind_blanks(text, end)
         if text[place : place + 1] != "]":
             if text[place : place + 1] != ",":
                 return
-            place = _behind_blanks(text, place + 1)
+            place = behind_blanks(text, place + 1)
             if text[place : place + 1] == "]":
                 return
 

@@ -130,6 +130,53 @@ def test_documents_mean_what_each_means_alone(found: tuple[Schema, list[bytes]])
     assert as_texts(at_once, columns) == as_texts(ksql_json.read_one_by_one(values, columns, is_bare=False), columns)
 
 
+@pytest.mark.parametrize(
+    ("type", "data", "expected"),
+    [
+        (
+            "string",
+            '{"A": [1, "a", null, {"x": 1.0, "y": [2]}, [2, true], 1.50]}',
+            '[1, a, null, {"x":1.0,"y":[2]}, [2, true], 1.50]',
+        ),
+        ("string", '{"A": {"x": [1e2, -0.0, 1E-10, "a"]}}', '{"x":[1E+2,0.0,1E-10,"a"]}'),
+        ("string", '{"A": 1e2}', "1E+2"),
+        ("string", '{"A": -0.0}', "0.0"),
+        ("string", '{"A": -0}', "0"),
+        ("string", '{"A": 0.0000001}', "1E-7"),
+        ("string", '{"A": 100000000000000000000.10}', "100000000000000000000.10"),
+        ("int", '{"A": 1} junk', 1),
+        ("int", '{"A": 2}{"A": 3}', 2),
+        ("int", '\ufeff{"A": 4}]', 4),
+        ("int", '\xa0{"A": 5}', None),
+        ("int", '{"A": 5, junk}', None),
+        ("double", '{"A": "1d"}', 1.0),
+        ("double", '{"A": " 0x1p3 "}', 8.0),
+        ("double", '{"A": "-0x1p9999"}', float("-inf")),
+        ("double", '{"A": "-Infinity"}', float("-inf")),
+        ("double", '{"A": "inf"}', None),
+        ("double", '{"A": "Infinityd"}', None),
+    ],
+)
+def test_values_that_jackson_reads(type: str, data: str, expected: Any) -> None:
+    """What follows the first document does not matter, numbers keep their digits, an array is the text that Java makes of a list."""
+    found = ksql_json.read(Format("ksql_json"), None, pa.array([data.encode()], pa.binary()), Schema.parse(f"A {type}"), 0)
+
+    assert found.rows.column(0).to_pylist() == [expected]
+    assert bool(found.failures) is (expected is None)
+
+
+@pytest.mark.parametrize(
+    ("data", "is_read"), [("1 x", True), ("1x", False), ("1]", False), ("1\n2", True), ('"a"b', True), ("nullx", False)]
+)
+def test_a_bare_value_ends_where_its_word_or_number_ends(data: str, is_read: bool) -> None:
+    """A number or a word goes on to a blank, or to a sign that is no letter."""
+    format = Format("ksql_json", settings=((UNWRAPPED, "true"),))
+
+    found = ksql_json.read(format, None, pa.array([data.encode()], pa.binary()), Schema.parse("A string"), 0)
+
+    assert bool(found.failures) is not is_read
+
+
 @examples(500)
 @given(
     st.sampled_from(sorted(WRITTEN)).flatmap(
