@@ -19,6 +19,7 @@ from streamkit.serve.cursors import topic_cursor, topic_offsets
 from streamkit.serve.resource import Asked, Parameter, Resource
 
 LETTERS = 100
+ENDS = "ends"  # of a cursor: those of the topic when somebody looked
 _replaying = Lock()
 
 
@@ -47,12 +48,18 @@ def letters(asked: Asked) -> Answer:
 
 
 def sent_again(asked: Asked) -> dict[str, Any]:
-    """Each record once, however often this is asked; those who ask at the same time wait for each other."""
+    """
+    Each record once, however often this is asked; those who ask at the same time wait for each other.
+
+    The cursor says where the topic ended. With it only the dead letters before that are sent, so nobody sends what came after a dry run.
+    """
     name, is_dry = asked.path["topic"], asked["dry_run"]
-    asked.log.topic(name)
+    topic = asked.log.topic(name)
     with _replaying:
+        ends = asked.log.end_offsets(name) if asked["cursor"] is None else topic_offsets(asked.log, topic, asked["cursor"], ENDS)
         letters = dead_letters(asked.log, name, asked["where"], asked["partition"], asked["offset"])
-        return replay_json(name, replay(asked.log, name, letters, is_dry=is_dry), is_dry=is_dry)
+        found = replay(asked.log, name, (one for one in letters if one.place[1] < ends.get(one.place[0], 0)), is_dry=is_dry)
+        return {**replay_json(name, found, is_dry=is_dry), "cursor": topic_cursor(asked.log, topic, **{ENDS: ends})}
 
 
 CHOICE = (
@@ -84,6 +91,10 @@ RESOURCES = (
         sent_again,
         dict[str, Any],
         method="POST",
-        fields=(*CHOICE, Parameter("dry_run", bool, "only say what would be sent", False)),
+        fields=(
+            *CHOICE,
+            Parameter("dry_run", bool, "only say what would be sent", False),
+            Parameter("cursor", str, "only what was there when an answer of a dry run gave this"),
+        ),
     ),
 )

@@ -34,7 +34,8 @@ export function withdraw(place) {
 }
 
 // `preview(fields)` draws what the answer to a dry run says, `label` names the button that does it, `done` draws what was done.
-export function twoSteps({path, fields, preview, label, done, place, after = () => {}}) {
+// `bound(found)` are fields by which no more is done than the dry run found.
+export function twoSteps({path, fields, preview, label, done, place, after = () => {}, bound = () => ({})}) {
   const failed = error => place.replaceChildren(problem(error));
   const cancel = from => make('button', {type: 'button', onclick: () => { withdraw(place); from?.focus(); }}, 'Cancel');
   return async from => {
@@ -45,7 +46,7 @@ export function twoSteps({path, fields, preview, label, done, place, after = () 
       if (asked.get(place) !== own) return;
       const go = changeButton(label(found), async () => {
         try {
-          const what = await change(path, {...chosen, dry_run: false});
+          const what = await change(path, {...chosen, ...bound(found), dry_run: false});
           const said = make('p', {role: 'status', tabindex: -1}, done(what));
           place.replaceChildren(said);
           said.focus();  // or the keyboard would begin again at the top of the page

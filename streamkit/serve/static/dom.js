@@ -18,6 +18,18 @@ function fill(element, attributes, children) {
   return element;
 }
 
+const given = new WeakMap();
+
+// A field of one line, which drops line breaks: what it is given counts with them until somebody types. `textIn` is what counts.
+export function lineField(attributes) {
+  const field = make('input', attributes);
+  given.set(field, attributes.value ?? '');
+  field.addEventListener('input', () => given.delete(field));
+  return field;
+}
+
+export const textIn = field => given.get(field) ?? field.value;
+
 export const link = (text, ...path) => make('a', {href: address(...path)}, text);
 
 // To a record: the page of its topic from there on.

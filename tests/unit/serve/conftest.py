@@ -44,7 +44,8 @@ def letters_of(log, count):
     """An application that fails on every second record: the dead letters of `count` records, and where they came from."""
     app = sk.Topology("parsing", on_error=sk.dead_letter("failed"))
     app.stream("texts").map_values(even, "n bigint", name="even").to("numbers")
-    log.create_topic("texts", "id bigint, text string", partitions=2)
+    if "texts" not in log.topics():
+        log.create_topic("texts", "id bigint, text string", partitions=2)
     with log.producer() as producer:
         producer.send_batch("texts", [{"id": number, "text": f"t{number}"} for number in range(count)])
     sk.run(app, log=log, engine="local", trigger="available_now").wait()

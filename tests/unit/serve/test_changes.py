@@ -16,6 +16,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from streamkit.serve.cursors import topic_cursor
 from streamkit.serve.forms import ARROW, JSON, LINES
 from streamkit.serve.limits import ServeLimits
 from streamkit.serve.routes import RESOURCES
@@ -244,6 +245,21 @@ def test_dead_letters_are_sent_again_once(log, changing):
     assert ids == sorted([*range(200), *range(1, 200, 2)])
     assert posted(changing, "/api/v1/dead-letters/orders/replay", {}).status_code == 422
     assert posted(changing, "/api/v1/dead-letters/nothing/replay", {}).status_code == 404
+
+
+def test_what_comes_after_a_dry_run_is_not_sent_by_it(log, changing):
+    """With the cursor of a dry run no more is sent than it has found; a cursor of another topic is refused."""
+    letters_of(log, 20)
+    path = "/api/v1/dead-letters/failed/replay"
+    dry = posted(changing, path, {"dry_run": True}).json()
+    letters_of(log, 20)  # ten more
+    assert dry["sent"] == {"texts": 10} and posted(changing, path, {"dry_run": True}).json()["sent"] == {"texts": 20}
+    done = posted(changing, path, {"cursor": dry["cursor"]}).json()
+    assert done["sent"] == {"texts": 10} and done["cursor"] == dry["cursor"]
+    assert posted(changing, path, {"dry_run": True}).json()["sent"] == {"texts": 10}
+    log.create_topic("others", "n bigint")
+    assert posted(changing, path, {"cursor": topic_cursor(log, log.topic("others"), ends={0: 9})}).status_code == 410
+    assert posted(changing, path, {"cursor": "none"}).status_code == 400
 
 
 def test_a_server_that_is_killed_while_it_sends_again(log):

@@ -791,6 +791,47 @@ def test_what_would_be_sent_again_is_of_what_is_shown(page, log):
         expect(page, "document.body.innerText.includes('5 dead letters that match')")
 
 
+def test_no_more_is_sent_again_than_was_said(page, log):
+    """Dead letters that come between the preview and the click wait for another click."""
+    letters_of(log, 20)
+    page.goto("/dead-letters/failed")
+    page.get_by_role("button", name="Send all of these again …").click()
+    expect(page, "document.body.innerText.includes('10 records would go back to texts')")
+    letters_of(log, 14)
+    page.get_by_role("button", name="Send 10 records again").click()
+    expect(page, "document.body.innerText.includes('10 records went back to texts')")
+    expect(page, "document.querySelectorAll('tbody tr').length === 17 && document.querySelectorAll('tbody button').length === 7")
+
+
+def test_a_key_with_a_line_break_leads_to_its_own_row(browser, log):
+    """A field of one line cannot show the break; the address is asked for as it is, until somebody types."""
+    log.create_topic("lines", "name string, n int", key="name")
+    app = sk.Topology("lined")
+    app.table("lines", store="lines")
+    keys = ["ab", "a\nb", "a\r\nb", "a\rb"]
+    with log.producer() as producer:
+        for number, name in enumerate(keys):
+            producer.send("lines", {"name": name, "n": 100 + number})
+    sk.run(app, log=log, engine="local", trigger="available_now").wait()
+    with Server(log, port=0) as server:
+        opened = browser.new_page(base_url=server.address)
+        for place in range(len(keys)):
+            opened.goto("/applications/lined/stores/lines")
+            expect(opened, "document.querySelectorAll('tbody tr').length === 4")
+            row = opened.locator("tbody tr").nth(place)
+            number = row.locator("td").nth(1).inner_text()
+            row.locator("a").click()
+            for again in (False, True):
+                opened.reload() if again else None
+                expect(opened, "document.body.innerText.includes('1 row of this key')")
+                assert opened.locator("tbody tr td").nth(1).inner_text() == number
+        opened.get_by_label("name", exact=True).fill("ab")
+        opened.get_by_role("button", name="Look up").click()
+        expect(opened, "location.search === '?key.name=ab'")
+        expect(opened, "document.querySelector('tbody tr td:nth-child(2)')?.innerText === '100'")
+        opened.close()
+
+
 def test_figures_of_failed_records_lead_to_their_dead_letters(page, log):
     """From the errors of an application, and from what the graph and the panel say that a step left out, to the letters of that step."""
     letters_of(log, 40)

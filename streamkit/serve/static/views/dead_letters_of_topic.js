@@ -1,7 +1,7 @@
 // The dead letters of a topic: what was wrong with each, the record itself, and sending those again that are chosen.
 
 import {changeButton, twoSteps, withdraw} from '../changing.js';
-import {address, link, linkToRecord, make, number, problem, shown, table, timeText} from '../dom.js';
+import {address, lineField, link, linkToRecord, make, number, problem, shown, table, textIn, timeText} from '../dom.js';
 import {ask} from '../model.js';
 
 const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? '' : 's'}`;
@@ -18,18 +18,18 @@ function told(found, verb) {
 export async function render({model, el, signal, go}) {
   const name = model.get('topic'), query = model.get('query') ?? {}, list = make('div'), asked = make('div');
   const path = `/api/v1/dead-letters/${encodeURIComponent(name)}`;
-  const where = make('input', {class: 'wide', value: query.where ?? '', placeholder: "such as operator = 'parse'"});
+  const where = lineField({class: 'wide', value: query.where ?? '', placeholder: "such as operator = 'parse'"});
   const note = make('p', {class: 'quiet', role: 'status'}), more = make('button', {type: 'button', hidden: true}, 'Older ones');
-  let at = query.cursor ?? null, cursor = null, turns = 0;
-  const state = () => `${address('dead-letters', name)}?${new URLSearchParams(Object.entries({where: where.value, cursor: at}).filter(([, value]) => value))}`;
+  let wanted = textIn(where), at = query.cursor ?? null, cursor = null, turns = 0;
+  const state = () => `${address('dead-letters', name)}?${new URLSearchParams(Object.entries({where: wanted, cursor: at}).filter(([, value]) => value))}`;
   const read = async () => {
     const turn = ++turns;  // what was asked for last is shown, also where an earlier answer takes longer
     note.textContent = 'Reading …';
     try {
-      const page = await ask(path, {where: where.value, cursor: at}, {signal}), found = page.dead_letters;
+      const page = await ask(path, {where: wanted, cursor: at}, {signal}), found = page.dead_letters;
       if (turn !== turns) return;
       cursor = page.cursor, more.hidden = page.is_complete;
-      const some = where.value ? ' that match' : '', which = at ? 'older ones' : 'the newest';
+      const some = wanted ? ' that match' : '', which = at ? 'older ones' : 'the newest';
       note.textContent = `${counted(found.length, 'dead letter')}${some}${page.is_complete && !at ? '' : `, ${which}`}; the topic has ${number(page.total)} in all${page.is_complete ? '' : ', and there are older ones'}.`;
       list.replaceChildren(table([
         {title: 'sent again', of: one => one.is_replayed ? 'yes' : one.topic ? again(() => ({partition: [one._partition], where: `_offset = ${one._offset}`}), 'Send again …', ` of ${one.topic} ${one.partition}/${one.offset}`) : 'it has no record'},
@@ -50,13 +50,14 @@ export async function render({model, el, signal, go}) {
   more.onclick = () => { at = cursor; withdraw(asked); go(state(), {isSamePage: true}); read(); };
   const again = (fields, text, which = '') => changeButton(text, twoSteps({
     path: `${path}/replay`, fields, place: asked, after: read,
+    bound: found => ({cursor: found.cursor}),  // nobody has seen those that come meanwhile
     preview: found => make('p', {}, told(found, `${which ? `${which.trim()} ` : ''}would go back to`)),
     label: found => which && total(found) === 1 ? `Send the record${which} again` : `Send ${counted(total(found), 'record')} again`,
     done: found => told(found, 'went back to'),
   }));
-  const all = again(() => where.value ? {where: where.value} : {}, 'Send all of these again …');
+  const all = again(() => wanted ? {where: wanted} : {}, 'Send all of these again …');
   el.replaceChildren(make('h1', {}, name), make('p', {}, 'dead letters; the records of the topic are at ', link(name, 'topics', name)),
-    make('form', {onsubmit: event => { event.preventDefault(); at = null; withdraw(asked); go(state(), {isSamePage: true}); read(); }},
+    make('form', {onsubmit: event => { event.preventDefault(); wanted = textIn(where), at = null; withdraw(asked); go(state(), {isSamePage: true}); read(); }},
       make('label', {}, 'where', where), make('button', {type: 'submit'}, 'Show'), all), asked, note, list, more);
   await read();
 }

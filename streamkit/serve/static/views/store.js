@@ -1,6 +1,6 @@
 // A store: the row of a key, or rows page by page, as they are or as they were; and what became of a key.
 
-import {address, bytes, facts, link, make, milliseconds, number, problem, shown, table, timeText, typesOf, valueColumn} from '../dom.js';
+import {address, bytes, facts, lineField, link, make, milliseconds, number, problem, shown, table, textIn, timeText, typesOf, valueColumn} from '../dom.js';
 import {ask} from '../model.js';
 
 export async function render({model, el, signal, go}) {
@@ -22,9 +22,9 @@ export async function render({model, el, signal, go}) {
   ask(`${base}/count`, {}, {signal}).then(found => { count.textContent = number(found.rows); count.className = ''; }, () => { count.textContent = ''; });
   about.replaceChildren(facts([['rows', count], ['key', store.key], ['columns', store.columns], ['window', milliseconds(store.window_size_ms)], ['kept for', milliseconds(store.retention_ms)], ['versions kept for', milliseconds(store.history_ms)],
     ['records in its changelog', number(store.changelog_rows)], ['size of its changelog', bytes(store.changelog_bytes)]]));
-  const fields = Object.fromEntries(names.map(column => [column, make('input', {name: column, value: query[`key.${column}`] ?? ''})]));
+  const fields = Object.fromEntries(names.map(column => [column, lineField({name: column, value: query[`key.${column}`] ?? ''})]));
   const nulls = Object.fromEntries(names.length > 1 ? names.map(column => [column, make('input', {type: 'checkbox', 'aria-label': `${column} is null`, checked: Boolean(query[`null.${column}`])})]) : []);
-  const start = make('input', {name: 'start', value: query.start ?? '', placeholder: 'first'}), end = make('input', {name: 'end', value: query.end ?? '', placeholder: 'last'});
+  const start = lineField({name: 'start', value: query.start ?? '', placeholder: 'first'}), end = lineField({name: 'end', value: query.end ?? '', placeholder: 'last'});
   const then = make('input', {name: 'as_of', value: query.as_of ?? '', placeholder: 'now', title: 'the number of an epoch, or a time of the host such as 2026-01-31T12:00:00Z'});
   const validAt = make('input', {name: 'valid_at', value: query.valid_at ?? '', placeholder: 'newest', title: 'an event time such as 2026-01-31T12:00:00Z: the versions that were valid then'});
   const hasVersions = store.history_ms !== null;
@@ -46,8 +46,8 @@ export async function render({model, el, signal, go}) {
   let isFirst = true;  // what the address says when the page is opened is no place of its own
   const failed = error => { note.textContent = ''; more.hidden = true; rows.replaceChildren(problem(error)); };
   // The key of the fields: what the server is asked for, and how the address says it. An empty field is a value only where a column can have it.
-  const isThere = ({name, type}) => !nulls[name]?.checked && (fields[name].value || ['string', 'binary'].includes(type));
-  const values = () => Object.fromEntries(columns.filter(isThere).map(({name}) => [`key.${name}`, fields[name].value]));
+  const isThere = ({name, type}) => !nulls[name]?.checked && (textIn(fields[name]) || ['string', 'binary'].includes(type));
+  const values = () => Object.fromEntries(columns.filter(isThere).map(({name}) => [`key.${name}`, textIn(fields[name])]));
   const isNull = names => names.filter(column => nulls[column]?.checked);
   const key = () => ({...values(), null: isNull(names)});
   const keyState = () => ({...values(), ...Object.fromEntries(isNull(names).map(column => [`null.${column}`, 'true']))});
@@ -84,7 +84,7 @@ export async function render({model, el, signal, go}) {
     });
   };
   const read = async (after = null, isAsked = false) => {
-    const wanted = {start: start.value, end: end.value, ...moment()};
+    const wanted = {start: textIn(start), end: textIn(end), ...moment()};
     if (isAsked) state(Object.fromEntries(Object.entries({...wanted, cursor: after}).filter(([, value]) => value)));
     await answer(`${base}/rows`, {...wanted, cursor: after}, page => {
       cursor = page.cursor, more.hidden = !cursor, more.textContent = 'Next page', more.onclick = () => read(cursor, true);

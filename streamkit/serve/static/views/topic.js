@@ -1,6 +1,6 @@
 // One topic: what it is, and its records: a page of them from an offset or a time on, those for which a condition holds, or what comes.
 
-import {address, bytes, facts, link, make, number, problem, shown, table, timeText, typesOf, valueColumn} from '../dom.js';
+import {address, bytes, facts, lineField, link, make, number, problem, shown, table, textIn, timeText, typesOf, valueColumn} from '../dom.js';
 import {ask, keepAsking} from '../model.js';
 import {listen} from '../streams.js';
 
@@ -12,7 +12,7 @@ export async function render({model, el, signal, go, situation}) {
   const name = model.get('topic'), base = `/api/v1/topics/${encodeURIComponent(name)}`, query = model.get('query') ?? {};
   const about = make('div'), known = make('div'), records = make('div', {class: 'records'}), note = make('p', {class: 'quiet', role: 'status'});
   const fields = {
-    where: make('input', {class: 'wide', name: 'where', placeholder: "such as amount > 10 and city = 'Rome'", value: query.where ?? ''}),
+    where: lineField({class: 'wide', name: 'where', placeholder: "such as amount > 10 and city = 'Rome'", value: query.where ?? ''}),
     time: make('input', {name: 'time', placeholder: '2026-01-31T12:00Z', value: query.time ?? ''}),
     offset: make('input', {name: 'offset', placeholder: 'earliest', title: 'earliest, latest, or a number', value: query.offset ?? '', size: 12}),
     partition: make('input', {name: 'partition', placeholder: 'all', value: query.partition ?? '', size: 5}),
@@ -23,7 +23,7 @@ export async function render({model, el, signal, go, situation}) {
   let leaving = null, cursor = null, isPaused = false, rows = null, kept = new Set(), types = new Map();
   let description = null, isRefused = false;  // whether the tail was refused, so that what is shown is old
 
-  const chosen = () => Object.fromEntries(Object.entries(fields).map(([field, input]) => [field, input.value.trim()]).filter(([, value]) => value));
+  const chosen = () => Object.fromEntries(Object.entries(fields).map(([field, input]) => [field, textIn(input).trim()]).filter(([, value]) => value));
   const state = (after = null) => {
     const parameters = new URLSearchParams({...chosen(), ...(after ? {cursor: after} : {})});
     if (isLive.checked) parameters.set('live', 'true');
