@@ -392,7 +392,7 @@ class Joining:
         within = self.clause.within
         assert within is not None
         before, after = within.before_ms, within.after_ms
-        if self.clause.kind == RIGHT:
+        if self.clause.kind == RIGHT and not self.meaning.names_results:  # in ksqlDB BEFORE is of the left source there, too
             before, after = after, before
         if within.grace_ms is not None:
             return JoinWindow(before, after, within.grace_ms)
