@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -287,6 +288,25 @@ class Program:
     def _by_stage(self) -> dict[int, tuple[Operator, ...]]:
         stages = {operator.stage for operator in self.operators}
         return {stage: tuple(one for one in self.operators if one.stage == stage) for stage in stages}
+
+    @cached_property
+    def takers(self) -> Mapping[str, tuple[Operator, ...]]:
+        """The operators that take the rows of each."""
+        found: dict[str, tuple[Operator, ...]] = {}
+        for operator in self.operators:
+            for source in dict.fromkeys(operator.sources):
+                found[source] = (*found.get(source, ()), operator)
+        return found
+
+    @cached_property
+    def writes(self) -> Counter[int]:
+        """How many operators append to each output."""
+        return Counter(one.output_written for one in self.operators if one.output_written is not None)
+
+    @cached_property
+    def receivers(self) -> Mapping[int, str]:
+        """The id of what receives the rows of each edge."""
+        return {operator.edge: operator.id for operator in self.operators if operator.kind == "receive"}  # type: ignore[attr-defined]
 
     @cached_property
     def placed_inputs(self) -> frozenset[int]:

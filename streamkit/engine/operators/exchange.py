@@ -8,6 +8,7 @@ from streamkit.engine.rows.exchange import for_another_process, groups_of, pack
 from streamkit.engine.rows.place import as_moved
 from streamkit.engine.rows.rows import OptionalBatch, with_columns, without_null_keys
 from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.output_partitions import groups_to_write
 from streamkit.engine.stage.registry import EVERYTHING, kernel
 from streamkit.log.slab.dictionary import encoded_if_repeated
 from streamkit.names import HEADERS, KEY_GROUP
@@ -16,7 +17,7 @@ from streamkit.plan.operators.exchange import Receive, Send
 
 @kernel(Send, gathers=EVERYTHING)
 def send(operator: Send, inputs: Sequence[OptionalBatch], context: Context) -> None:
-    """Pack the rows for the tasks that own their keys."""
+    """Pack the rows for the tasks that own their keys, or write their partitions."""
     (batch,) = inputs
     assert batch is not None
     application = context.plan.application
@@ -27,7 +28,9 @@ def send(operator: Send, inputs: Sequence[OptionalBatch], context: Context) -> N
         context.count("null_key", operator.id, dropped)
     keys = {name: encoded_if_repeated(batch[name]) for name in operator.key}  # each value is hashed once from here on
     batch = with_columns(batch, keys)
-    groups = groups_of(batch, operator.key, application.key_groups, operator.null_keys_by)
+    groups = groups_to_write(operator, batch, context)
+    if groups is None:
+        groups = groups_of(batch, operator.key, application.key_groups, operator.null_keys_by)
     unwanted = [name for name in (KEY_GROUP, *(() if operator.headers else (HEADERS,))) if name in batch.schema.names]
     if unwanted:
         batch = batch.drop_columns(unwanted)

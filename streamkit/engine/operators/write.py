@@ -8,20 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.arrays import Integers
 from streamkit.conditionals import if_else
 from streamkit.engine.epoch.epoch import OutputTopic
-from streamkit.engine.rows.exchange import groups_of
 from streamkit.engine.rows.place import canonical_order, has_place
 from streamkit.engine.rows.rows import OptionalBatch, is_null_key, plain, rows_of, with_columns
 from streamkit.engine.stage.context import WRITTEN, Context, log_timestamps, runs
+from streamkit.engine.stage.output_partitions import as_the_topic_has_them, partitions_of
 from streamkit.engine.stage.registry import kernel
 from streamkit.errors import EvaluationError
 from streamkit.expressions.core.accumulation import stable_order
 from streamkit.log.rows.event_time import milliseconds_of
 from streamkit.log.slab.dictionary import kept_if_repeated
-from streamkit.log.topic.evolution import is_wider, widened
-from streamkit.log.values.keys import PlacedEntries, partitions_of_rows
+from streamkit.log.values.keys import PlacedEntries
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
 from streamkit.plan.operators.write import Write
 from streamkit.plan.program import Output
@@ -36,10 +34,11 @@ def write(operator: Write, inputs: Sequence[OptionalBatch], context: Context) ->
     batch = _without_keyless_deletions(operator, output, batch, context)
     if not batch.num_rows:
         return
-    if changed := _as_the_topic_has_them(output, batch):
+    if changed := as_the_topic_has_them(output, batch):
         batch = with_columns(batch, changed)
     batch = with_columns(batch, {TIMESTAMP: _event_times(batch, topic, context)})
-    labels = _partitions_of(batch, output.key, topic, context)
+    placed = context.placed.setdefault(topic.id, PlacedEntries())
+    labels = partitions_of(batch, output.key, topic.partition_by, topic.partitions, placed)
     order = canonical_order(batch) if has_place(batch) else np.arange(batch.num_rows)
     if (labels != labels[0]).any():
         order = order[stable_order(labels[order])]
@@ -52,31 +51,9 @@ def write(operator: Write, inputs: Sequence[OptionalBatch], context: Context) ->
     context.count(WRITTEN, output.topic, batch.num_rows)
 
 
-def _as_the_topic_has_them(output: Output, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The columns that the topic has in a wider type, and null those that it has more, as `fit_outputs` allows them."""
-    found = {}
-    for column in output.schema:
-        kind = column.arrow.type
-        if column.name not in batch.schema.names:
-            found[column.name] = pa.nulls(batch.num_rows, kind)
-        elif is_wider(kind, (values := plain(batch[column.name])).type):
-            found[column.name] = widened(values, kind)
-    return found
-
-
 def _with_own_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of a frame, whose dictionaries have no entries of other frames."""
     return pa.RecordBatch.from_arrays([kept_if_repeated(column) for column in batch.columns], names=batch.schema.names)
-
-
-def _partitions_of(batch: pa.RecordBatch, key: tuple[str, ...], topic: OutputTopic, context: Context) -> Integers:
-    """The partition of each row, by its key; rows without one are spread by where they come from."""
-    if not topic.partition_by:
-        return groups_of(batch, (), topic.partitions).astype(np.int64)
-    placed = context.placed.setdefault(topic.id, PlacedEntries())
-    labels = partitions_of_rows(batch, key, topic.partition_by, topic.partitions, placed).astype(np.int64)
-    missing = labels < 0
-    return np.where(missing, groups_of(batch, (), topic.partitions), labels) if missing.any() else labels
 
 
 def _without_keyless_deletions(operator: Write, output: Output, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:

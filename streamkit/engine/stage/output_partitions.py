@@ -1,0 +1,115 @@
+"""
+The partitions of rows that are written to topics.
+
+Rows that arrive at a stage only to be written travel by these partitions. So one task writes a partition, and the records of an epoch lie
+there in canonical order, whatever their keys are and however many tasks there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.arrays import Integers
+from streamkit.engine.epoch.epoch import OutputTopic
+from streamkit.engine.rows.exchange import groups_of
+from streamkit.engine.rows.rows import plain, with_columns
+from streamkit.engine.stage.context import Context
+from streamkit.log.topic.evolution import is_wider, widened
+from streamkit.log.values.keys import PlacedEntries, partitions_of_rows
+from streamkit.plan.operator import Key, Operator
+from streamkit.plan.operator_traits import IN_ORDER
+from streamkit.plan.operators.encode import Encode
+from streamkit.plan.operators.exchange import Send
+from streamkit.plan.operators.write import Write
+from streamkit.plan.program import Output, Program
+
+# Formats of keys whose bytes are those that Kafka's serializers make of such a column, by which its own partition is chosen, too.
+_AS_SERIALIZED = {"kafka": None, "string": ("string",), "bytes": ("binary",)}
+
+
+def partitions_of(
+    batch: pa.RecordBatch, key: Key, partition_by: Key, count: int, placed: PlacedEntries | None = None
+) -> Integers:
+    """The partition of each row among `count`, by its key; rows without one are spread by where they come from."""
+    if not partition_by:
+        return groups_of(batch, (), count).astype(np.int64)
+    labels = partitions_of_rows(batch, key, partition_by, count, placed).astype(np.int64)
+    missing = labels < 0
+    return np.where(missing, groups_of(batch, (), count), labels) if missing.any() else labels
+
+
+def as_the_topic_has_them(output: Output, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns that the topic has in a wider type, and null those that it has more, as `fit_outputs` allows them."""
+    found = {}
+    for column in output.schema:
+        kind = column.arrow.type
+        if column.name not in batch.schema.names:
+            found[column.name] = pa.nulls(batch.num_rows, kind)
+        elif is_wider(kind, (values := plain(batch[column.name])).type):
+            found[column.name] = widened(values, kind)
+    return found
+
+
+def groups_to_write(operator: Send, batch: pa.RecordBatch, context: Context) -> npt.NDArray[np.int32] | None:
+    """
+    Key groups by which the rows of one partition travel to one task; None where somebody else receives them, who needs them by their keys.
+
+    Where several topics have them, a task gets what is in one partition of each.
+    """
+    program, topics = context.program, context.plan.application.outputs
+    written = _written_behind(program, program.receivers[operator.edge], operator.key, topics)
+    if not written:
+        return None
+    count = math.gcd(*(topics[number].partitions for number, _ in written))
+    ((number, names), *_) = written
+    wider = as_the_topic_has_them(program.outputs[number], batch.select(operator.key).rename_columns(names))
+    keys = {own: wider[name] for own, name in zip(operator.key, names, strict=True) if name in wider}
+    partitions = partitions_of(with_columns(batch, keys), operator.key, operator.key, count)
+    groups: npt.NDArray[np.int32] = (partitions * context.plan.application.key_groups // count).astype(np.int32)
+    return groups
+
+
+def _written_behind(program: Program, giver: str, key: Key, topics: Sequence[OutputTopic]) -> list[tuple[int, Key]]:
+    """
+    The outputs that an operator's rows go to, and what the columns of `key` are called there, by which their partitions are chosen.
+
+    None if one of those who take the rows needs them by their keys, or gives them other keys, or if other rows are written to an output,
+    which may come from other tasks: those of one key must come from one.
+    """
+    found: list[tuple[int, Key]] = []
+    for one in program.takers.get(giver, ()):
+        behind: list[tuple[int, Key]] = []
+        if isinstance(one, Write):
+            behind = [(one.output, key)] if topics[one.output].partition_by == key and program.writes[one.output] == 1 else []
+        elif isinstance(one, Encode):
+            writes = [write for write in program.takers.get(one.id, ()) if isinstance(write, Write)]
+            is_alone = all(program.writes[write.output] == 1 for write in writes)
+            behind = [(write.output, key) for write in writes] if is_alone and one.key.names == key and _keeps_place(one) else []
+        elif _takes_each_alone(one):
+            kept = one.partitioning((key,))
+            behind = [] if kept is None else _written_behind(program, one.id, kept, topics)
+        if not behind:
+            return []
+        found += behind
+    return found
+
+
+def _takes_each_alone(operator: Operator) -> bool:
+    """Whether a step makes its rows of each row alone, whatever task it is in, and of those of nobody else, who may be in another task."""
+    traits = operator.traits
+    return len(operator.sources) == 1 and not (
+        operator.stores or traits.looks_up or traits.moves_rows or traits.leaves_out == IN_ORDER
+    )
+
+
+def _keeps_place(encode: Encode) -> bool:
+    """Whether the bytes of a key have the partition that its column has."""
+    if len(encode.key.names) != 1 or encode.keys.name not in _AS_SERIALIZED:
+        return False
+    types = _AS_SERIALIZED[encode.keys.name]
+    return types is None or encode.key.columns[0].type in types
