@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamkit.data_type import INTEGERS, atomic_types, is_nested
+from streamkit.data_type import INTEGERS, atomic_types, decimal_of, is_nested
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
@@ -128,12 +128,16 @@ class InsertedValues:
             given = evaluate(plain, batch.rows) if _may_cut(plain.type, type) else found
         except EvaluationError as error:
             raise self.state.error(f"{name}: {error}", written.span) from None
+        self._check_kept(given, found, type, name, written)
+        return found
+
+    def _check_kept(self, given: pa.Array, found: pa.Array, type: str, name: str, written: Written) -> None:
+        """TopologyError for a number that has lost digits in the type of its column."""
         if given is not found and any(map(_is_cut, given.to_pylist(), found.to_pylist())):
             raise self.state.error(
                 f"{name} is {type}, which does not keep all digits of the value; expected a value that it keeps, or a CAST",
                 written.span,
             )
-        return found
 
     def _computed_by_ksql(self, batch: ConstantBatch, written: Written, type: str, name: str) -> pa.Array:
         """Values of the ksql dialect in the type of their column: bytes from base 64, times from ISO texts and milliseconds."""
@@ -152,11 +156,16 @@ class InsertedValues:
         with noted_failures() as failures:  # constants are computed while they are typed
             ((_, typed),) = analyzer.project(_schema(batch.types), [(name, wanted)], at)
             try:
-                found = evaluate(typed, batch.rows)
+                found = given_values = evaluate(typed, batch.rows)
+                if any(map(decimal_of, atomic_types(type))):
+                    plain_value = script.meaning.expression(batch.expression, batch.types)
+                    ((_, plain),) = analyzer.project(_schema(batch.types), [(name, plain_value)], at)
+                    given_values = evaluate(plain, batch.rows)
             except EvaluationError as error:
                 raise self.state.error(f"{shown}: {error}", written.span) from None
         if failures:  # what is null without one is null as it is written
             raise self.state.error(f"{shown}: {failures[0].reason}", written.span)
+        self._check_kept(given_values, found, ksql_type(type), name, written)
         return found
 
     def _check_widens(self, written: Written, type: str, name: str) -> None:

@@ -11,13 +11,17 @@ from streamkit.dsl.table import Table
 from streamkit.errors import TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import ksql_type
+from streamkit.formats.format import WINDOW
 from streamkit.plan.dotted_name import part as dotted_part
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Reference
+from streamkit.plan.inputs import sources_of
 from streamkit.plan.join_window import JoinWindow
 from streamkit.plan.joining import WIDENINGS
 from streamkit.plan.location import written_at
 from streamkit.plan.operator import Key
+from streamkit.plan.window_kinds.hopping import TimeWindow
+from streamkit.plan.window_kinds.session import SessionWindow
 from streamkit.sql.lowering.expression_parts import conjuncts, references
 from streamkit.sql.lowering.meaning import DAY_MS, Meaning
 from streamkit.sql.lowering.names import ROWKEY, QueryNames
@@ -28,6 +32,7 @@ from streamkit.sql.tree.span import TextSpan
 
 INNER, LEFT, RIGHT, FULL = "inner", "left", "right", "full"
 MADE_UP_KEY = "rowkey"
+SESSION = "session"  # windows, as formats of keys say them
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,19 @@ class Joining:
         places.put_written(self.clause.on)
         pairs = [self._pair(part, left, right) for part in conjuncts(self.clause.on.expression)]
         pairs += self._windows_of(left, right)
-        return (JoinSide(left, tuple(one for one, _ in pairs)), JoinSide(right, tuple(other for _, other in pairs)))
+        sides = (JoinSide(left, tuple(one for one, _ in pairs)), JoinSide(right, tuple(other for _, other in pairs)))
+        if self.meaning.names_results:
+            self._check_windows_stay(sides)
+        return sides
+
+    def _check_windows_stay(self, sides: Sequence[JoinSide]) -> None:
+        """TopologyError for a source with windows that is joined by another column than its key, which ksqlDB does not move."""
+        for side in sides:
+            if side.scope.bounds and side.compares_key is False:
+                raise self._refused(
+                    f"the key of {self._named(side)} has windows, and it is compared by another column, under which its rows would have none",
+                    f"its key, {listed(side.plain_key)}",
+                )
 
     def _windows_of(self, left: Scope, right: Scope) -> list[tuple[Expression, Expression]]:
         """The bounds of windows in the keys of both sides, which ksqlDB compares beside what the condition says; TopologyError if one has none."""
@@ -112,6 +129,7 @@ class Joining:
             return []
         windowed = [bool(one.bounds) for one in (left, right)]
         if all(windowed):
+            self._check_same_windows(left, right)
             return [(Reference(name), Reference(name)) for name in BOUNDS]
         if any(windowed):
             one, other = (left, right) if windowed[0] else (right, left)
@@ -121,6 +139,16 @@ class Joining:
                 self.clause.span,
             )
         return []
+
+    def _check_same_windows(self, left: Scope, right: Scope) -> None:
+        """TopologyError for windows of two lengths or kinds, whose bounds are never equal."""
+        windows = [_windows_in_keys(one) for one in (left, right)]
+        if None not in windows and windows[0] != windows[1]:
+            first, second = ("sessions" if one == SESSION else f"windows of {one} ms" for one in windows)
+            raise self._refused(
+                f"the keys of {' and '.join(left.sources)} have {first}, and those of {' and '.join(right.sources)} {second}, so no two are equal",
+                "windows of one kind and length",
+            )
 
     def _pair(self, condition: Expression, left: Scope, right: Scope) -> tuple[Expression, Expression]:
         span = self._span(condition)
@@ -490,6 +518,17 @@ def _both(left: Scope, right: Scope) -> Scope:
     columns = (*(left.columns or ()), *others)
     unknown = (*left.partly_known, *right.partly_known)
     return Scope(left.rows, (*left.sources, *right.sources), columns, None, left.joined, partly_known=unknown)
+
+
+def _windows_in_keys(scope: Scope) -> str | None:
+    """The windows in the keys of a stream or table, as formats of keys say them: their length in milliseconds, or session; None if that is not known."""
+    window = scope.rows.node.traits.window
+    if isinstance(window, SessionWindow):
+        return SESSION
+    if isinstance(window, TimeWindow):
+        return str(window.size_ms)
+    decodings = [one.decoding for one in sources_of([scope.rows.node]) if one.decoding is not None]
+    return decodings[0].keys.setting(WINDOW) or None if len(decodings) == 1 else None
 
 
 def _common(type: str | None, others: Iterable[str | None]) -> str | None:

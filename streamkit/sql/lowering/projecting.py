@@ -201,7 +201,7 @@ class Projection:
         In ksqlDB the column of either side is the key, also that of the side of a LEFT or RIGHT join that may have no row.
         """
         scope, found = self.names.scope, list(items)
-        if not self.names.meaning.names_results or self.names.meaning.shows_bounds or scope.made_up_key or len(scope.sources) < 2:
+        if not self.names.meaning.names_results or scope.made_up_key or len(scope.sources) < 2:
             return tuple(found)
         copies: dict[Expression, Expression] = {
             _reference(one.column): _reference(one.copied) for one in scope.columns or () if one.copied

@@ -217,3 +217,28 @@ def test_no_key_is_compared_with_null(session: sk.SqlSession, condition: str) ->
     with pytest.raises(StreamKitError, match="K is the key of C, and no key is NULL"):
         session.query(f"SELECT * FROM C WHERE {condition}")
     assert session.query("SELECT * FROM C WHERE N = NULL").num_rows == 0
+
+
+@pytest.mark.parametrize("values", ["('a', 1.255)", "('a', 1.25), ('b', -0.001)"])
+def test_an_inserted_number_loses_no_digits(session: sk.SqlSession, values: str) -> None:
+    """A column of decimals refuses a number with more digits behind the point, which a CAST rounds, as ksqlDB does."""
+    with pytest.raises(sk.StreamKitError, match=r"D is DECIMAL\(4, 2\), which does not keep all digits"):
+        session.execute(f"INSERT INTO S (K, D) VALUES {values};")
+
+    session.execute("INSERT INTO S (K, D) VALUES ('x', CAST(1.255 AS DECIMAL(4, 2))), ('x', 1.250), ('x', 3);")
+    assert session.query("SELECT D FROM S WHERE K = 'x'")["D"].to_pylist() == [Decimal("1.26"), Decimal("1.25"), Decimal(3)]
+
+
+def test_the_key_of_a_right_join_is_the_left_column(session: sk.SqlSession) -> None:
+    """With EMIT CHANGES the column of the first source in FROM is the key, as in a persistent query; run once, it is null without a row."""
+    session.execute(
+        "CREATE TABLE L (ID INT PRIMARY KEY, X INT) WITH (KAFKA_TOPIC = 'l', VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+        "CREATE TABLE R (ID INT PRIMARY KEY, Y INT) WITH (KAFKA_TOPIC = 'r', VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+        "INSERT INTO R (ID, Y) VALUES (4, 5);"
+    )
+    query = "SELECT * FROM L RIGHT JOIN R ON L.ID = R.ID"
+    with session.subscribe(f"{query} EMIT CHANGES LIMIT 1;") as rows:
+        (pushed,) = [row for batch in rows for row in batch.to_pylist()]
+
+    assert (pushed["L_ID"], pushed["R_ID"], [*pushed][:4]) == (4, 4, ["L_ID", "L_X", "R_ID", "R_Y"])
+    assert session.query(f"{query};").to_pylist() == [{"L_ID": None, "L_X": None, "R_ID": 4, "R_Y": 5}]
