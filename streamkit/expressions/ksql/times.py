@@ -16,6 +16,7 @@ from streamkit.expressions.core.numbers import values_of, with_validity
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, always_nullable, operation
 from streamkit.expressions.core.rows import broadcast
 from streamkit.expressions.ksql.function import formula, kernel
+from streamkit.expressions.ksql.lenient_dates import date_reader
 from streamkit.expressions.times.datetime_formats import TimeReading, written
 from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, java_parsing_pattern, java_writing_pattern
 from streamkit.plan.expression import TypedExpression
@@ -112,14 +113,30 @@ def _time_by_format(_: TypedExpression, text: Datum, format: Datum, *zone: Datum
 
 @formula("parse_date", "string, string -> date")
 def _parse_date(call: Invocation) -> TypedExpression:
-    """The date that a text of a format spells."""
-    checked_format(call, java_parsing_pattern)
+    """The date that a text of a format spells, as Java's SimpleDateFormat reads it: 2021-02-30 is the second of March."""
+    format = call.typed(1)
+    if format.name != "literal" or format.value is None or date_reader(str(format.value)) is None:
+        checked_format(call, java_parsing_pattern)
     return _named("ksql_date_by_format", call, "date")
 
 
 @operation("ksql_date_by_format", fails=always, nullable=always_nullable)
 def _date_by_format(_: TypedExpression, text: Datum, format: Datum) -> Datum:
-    return by_constants(_date_of, pa.date32(), text, format)
+    def read(texts: pa.Array, pattern: str) -> tuple[pa.Array, Mask, str]:
+        days_of = date_reader(pattern)
+        if days_of is None:
+            return _date_of(texts, pattern)
+        found, wrong, reason = np.zeros(len(texts), np.int32), np.zeros(len(texts), bool), ""
+        for row, one in enumerate(texts.to_pylist()):
+            if one is None:
+                continue
+            try:
+                found[row] = days_of(one)
+            except ValueError as error:
+                wrong[row], reason = True, reason or str(error)
+        return with_validity(found, pa.date32(), texts.is_valid()), wrong, reason
+
+    return by_constants(read, pa.date32(), text, format)
 
 
 def _date_of(texts: pa.Array, pattern: str) -> tuple[pa.Array, Mask, str]:
