@@ -102,7 +102,7 @@ class QueryLowering:
             scope, items = Aggregation(self.query, names, self.query.span).aggregated(items)
             names = self._names(scope)
         projection = Projection(names)
-        items = projection.with_key_of_joins(items)
+        items = projection.with_key_of_joins(items) if self.query.partition_by is None else items
         unnamed, repeated = projection.unnamed_key(items), projection.repeated_key(items)
         result = projection.projected(items, self.query.span)
         if isinstance(result.rows, GlobalTable):
