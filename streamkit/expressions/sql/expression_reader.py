@@ -448,7 +448,9 @@ class ExpressionReader(LiteralReader):
 
     def _plain_call(self, name: str, word: Word) -> Expression:
         if self.took(")"):
-            return Call(name, ())
+            return Call(
+                name, (Literal(1),) if name == "count" and self.dialect.has_arrows else ()
+            )  # ksqlDB's COUNT() is COUNT(*)
         if name == "count" and self.is_at("*") and self.is_before(")"):
             star = self.move()
             one = self.made(Literal(1), star.start)

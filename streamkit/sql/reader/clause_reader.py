@@ -272,7 +272,14 @@ class ClauseReader(ExpressionReader):
             raise SyntaxRefusedError(str(error), self.span_from(begin)) from None
 
     def _type(self) -> tuple[str, bool]:
-        """The type here, and whether StreamKit has all of it."""
+        """The type here, and whether StreamKit has all of it; in ksqlDB `INT ARRAY` is `ARRAY<INT>`."""
+        found, is_known = self._plain_type()
+        while self.dialect.has_arrows and not self._closed_types and self.took("ARRAY"):
+            self._depth_of_types(1)
+            found = array_of(found)
+        return found, is_known
+
+    def _plain_type(self) -> tuple[str, bool]:
         word = self.word
         self.asks_name(TYPE)
         if word.kind == "quoted":
