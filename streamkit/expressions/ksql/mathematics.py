@@ -59,6 +59,11 @@ def _logarithm(base: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return np.where((base <= 0) | (base == 1), np.nan, found)
 
 
+def _power(bases: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """As Java, which has no power of 1 and -1 where the exponent is not finite; C has one."""
+    return np.where((np.abs(bases) == 1) & ~np.isfinite(exponents), np.nan, np.power(bases, exponents))
+
+
 for _name, _effect, _compute in (
     ("acos", "The angle with this cosine, in radians; NaN if there is none.", np.arccos),
     ("asin", "The angle with this sine, in radians; NaN if there is none.", np.arcsin),
@@ -80,7 +85,7 @@ for _name, _effect, _compute in (
 ):
     _of_doubles(_name, _effect, _compute)
 _of_doubles("atan2", "The angle of the point with these coordinates, y first, in radians.", np.arctan2, 2)
-_of_doubles("power", "The first number to the power of the second.", np.power, 2)
+_of_doubles("power", "The first number to the power of the second.", _power, 2)
 
 
 @kernel("log", "double, double -> double", computed_by="log_to_base")

@@ -54,8 +54,11 @@ def _is_for_spark(pattern: TypedExpression) -> bool:
     return _is_known(str(pattern.value))
 
 
-def _has_every_group(pattern: TypedExpression) -> bool:
-    """Whether each group has a part in each match: nothing is a choice, and no group may be left out."""
+def _has_every_group(pattern: TypedExpression, number: TypedExpression) -> bool:
+    """Whether there is a group of this constant number, and each has a part in each match: nothing is a choice, no group may be left out."""
+    groups = matcher_of(str(pattern.value)).groups
+    if number.name != "literal" or number.value is None or not 0 <= int(number.value) <= groups:
+        return False
     texts = [token.text for token in regular_expression(str(pattern.value)).tokens]
     return "|" not in texts and not any(left == ")" and right[0] in "?*{" for left, right in pairwise(texts))
 
@@ -106,7 +109,7 @@ def _regexp_extract(call: Invocation) -> TypedExpression:
     """What the regular expression, the first text, matches in the second one, or a group of it; null if it does not match."""
     pattern, value, *group = call.values
     number = group[0] if group else literal(0, "int")
-    if not _is_for_spark(pattern) or (group and not _has_every_group(pattern)):
+    if not _is_for_spark(pattern) or (group and not _has_every_group(pattern, number)):
         return _by_text(call, "ksql_extracted", "string", pattern, value, number)
     return call.of("when", call.of("rlike", value, pattern), call.of("regexp_extract", value, pattern, number))
 
@@ -118,14 +121,14 @@ def _extracted(_: TypedExpression, *values: Datum) -> Datum:
 
 def _extracted_from(pattern: str, value: str, group: int) -> str | None:
     found = matcher_of(pattern)
-    match = next(_matches(found, value), None)
-    return None if match is None else _group_of(found, match, group)
+    match = None if group > found.groups else next(_matches(found, value), None)
+    return None if match is None else _group_of(match, group)
 
 
-def _group_of(found: Any, match: re.Match[str], group: int) -> str | None:
-    """A group of a match, null if it has no part in it; ValueError if there is none."""
-    if not 0 <= group <= found.groups:
-        raise ValueError(f"there is no group {group}; the regular expression has {found.groups}")
+def _group_of(match: re.Match[str], group: int) -> str | None:
+    """A group of a match, null if it has no part in it; ValueError for a number below 0."""
+    if group < 0:
+        raise ValueError(f"there is no group {group}; expected a number from 0 on")
     return match[group]
 
 
@@ -134,7 +137,7 @@ def _regexp_extract_all(call: Invocation) -> TypedExpression:
     """All that the regular expression, the first text, matches in the second one, or a group of each match."""
     pattern, value, *group = call.values
     number = group[0] if group else literal(0, "int")
-    if not _is_for_spark(pattern) or (group and not _has_every_group(pattern)):
+    if not _is_for_spark(pattern) or (group and not _has_every_group(pattern, number)):
         return _by_text(call, "ksql_all_extracted", "array<string>", pattern, value, number)
     return call.of("regexp_extract_all", value, pattern, number)
 
@@ -144,9 +147,9 @@ def _all_extracted(_: TypedExpression, *values: Datum) -> Datum:
     return one_by_one(_all_from, _TEXTS, *values)
 
 
-def _all_from(pattern: str, value: str, group: int) -> list[str | None]:
+def _all_from(pattern: str, value: str, group: int) -> list[str | None] | None:
     found = matcher_of(pattern)
-    return [_group_of(found, match, group) for match in _matches(found, value)]
+    return None if group > found.groups else [_group_of(match, group) for match in _matches(found, value)]
 
 
 @formula("regexp_split_to_array", "string, string -> array<string>")
