@@ -464,6 +464,8 @@ class StoreCall:
 
     def _wrong_key(self, given: Sequence[Any], named: Mapping[str, Any], key: Schema, expected: str) -> ConfigError:
         found = ", ".join([*map(repr, given), *(f"{name}={value!r}" for name, value in named.items())])
+        if len(given) == 1 and isinstance(given[0], tuple | list) and len(given[0]) == len(key.names) > 1:
+            expected = f"a value for each, apart and not in one: {', '.join(map(repr, given[0]))}"
         return ConfigError(
             f"found the key {found or 'without columns'}; the store {self.store.name!r} has the key columns {', '.join(key.names)}: "
             f"expected {expected}"

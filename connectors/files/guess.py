@@ -29,6 +29,7 @@ from streamkit.connectors.files.csv_lines import (
     records_end,
     unclosed_line,
 )
+from streamkit.connectors.files.doubtful_numbers import first_no_number
 from streamkit.connectors.files.doubtful_times import NoTime, first_no_time
 from streamkit.connectors.files.guessed_json import SAY_WHAT_IT_IS, read_object, types_of_objects
 from streamkit.connectors.files.guessed_texts import type_of_texts
@@ -71,7 +72,7 @@ class Guess:
     timestamp: str | None
     sample: pa.Table
     spelled: Mapping[str, str]  # as the values are: local times, which are timestamps of a topic, are timestamp_ntz
-    doubts: tuple[str, ...] = ()  # which columns that are almost times are no event time, and why, with the file and the line
+    doubts: tuple[str, ...] = ()  # which columns are almost times or numbers, and why they are none, with the file and the line
 
     @property
     def group(self) -> str | None:
@@ -145,16 +146,15 @@ def guess(
     empty = {
         name: one_array(column) for name, column in zip(table.schema.names, table.columns, strict=True) if name not in written
     }
-    doubts = _no_times(found.schema, {_renamed(name): values for name, values in {**empty, **written}.items()})
+    values = {_renamed(name): values for name, values in {**empty, **written}.items()}
+    doubts, place = _no_times(found.schema, values), partial(_place, path, form, delimiter, written_in)
+    texts = [column.name for column in found.schema if column.type == "string"] if form is FileFormat.CSV else []
+    shown = [f"{place(one.row)}: {one}" for name in texts if (one := first_no_number(name, values[name])) is not None]
     if timestamp is not None:
-        _check_times(found, timestamp, doubts.get(timestamp), partial(_place, path, form, delimiter, written_in))
-        return found
-    shown = [
-        f"{_place(path, form, delimiter, written_in, one.row)}: {one}; so the column cannot be the event time"
-        for one in doubts.values()
-        if one.is_rare
-    ]
-    return replace(found, doubts=tuple(shown))
+        _check_times(found, timestamp, doubts.get(timestamp), place)
+        return replace(found, doubts=tuple(shown))
+    no_times = [f"{place(one.row)}: {one}; so the column cannot be the event time" for one in doubts.values() if one.is_rare]
+    return replace(found, doubts=(*no_times, *shown))
 
 
 def guess_open(

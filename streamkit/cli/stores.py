@@ -117,7 +117,8 @@ def get_row(
     """
     Show the row of a key, or of each of its windows.
 
-    It is the row of the last committed epoch, unless --as-of names another. Tables round numbers to six decimals; JSON is a list of rows, of a store without
+    It is the row of the last committed epoch, unless --as-of names another. Tables round numbers to six decimals, because sums and means of doubles have up to
+    17 digits; JSON has all of them. JSON is a list of rows, of a store without
     windows too.
     """
     asked = AskedKey(tuple(key or ()), tuple(null or ()))
@@ -196,7 +197,12 @@ def scan_store(
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", metavar="N", min=1, help=f"Rows at most; {TABLE_ROWS} for a table, all otherwise.", show_default=False
+            "--limit",
+            "--max",
+            metavar="N",
+            min=1,
+            help=f"Rows at most; {TABLE_ROWS} for a table, all otherwise.",
+            show_default=False,
         ),
     ] = None,
     as_of: AsOfOption = None,

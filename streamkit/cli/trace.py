@@ -30,7 +30,9 @@ def trace(
     file: ApplicationFile,
     topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only records of this stream.")] = None,
     where: Annotated[str | None, typer.Option("--where", metavar="CONDITION", help="Only records for which this holds.")] = None,
-    max_records: Annotated[int, typer.Option("--max", metavar="N", min=1, help="At most so many records, the newest.")] = 50,
+    max_records: Annotated[
+        int, typer.Option("--max", "--limit", metavar="N", min=1, help="At most so many records, the newest.")
+    ] = 50,
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="The page that is written.")] = "trace.html",
     drain: Annotated[bool, typer.Option("--drain", help="Close all windows after the last record.")] = False,
     as_json: JsonOption = False,

@@ -433,8 +433,9 @@ def _with_own_name(expression: Expression) -> NamedExpression:
 
 def _column(name: str, value: object) -> Expression:
     if not isinstance(value, Column):
+        of_step = "; a step that makes columns has no name of its own, and each name= is a column" if name == "name" else ""
         raise TopologyError(
-            f"{name}={value!r} is not a column; expected F.col(…), F.lit(…) for a constant, or F.expr(…) for Spark SQL",
+            f"{name}={value!r} is not a column{of_step}; expected F.col(…), F.lit(…) for a constant, or F.expr(…) for Spark SQL",
             user_location(),
         )
     inner = value.expression

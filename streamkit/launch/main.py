@@ -80,7 +80,7 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
                     ):
                         if running is not None:
                             follow(running, console, stopped, is_bounded=arguments.options.is_bounded)
-                            summarise(running, console)
+                            summarise(running, console, is_bounded=arguments.options.is_bounded)
                     is_next = False
                 except FencedError as error:
                     if standby is None:

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from streamkit.engine.runs.application_run import Run
 from streamkit.engine.runs.progress import progress_line
+from streamkit.log.input_lag import input_partitions, lag_by_topic
 from streamkit.state.restoring import restoring_text
 from streamkit.stop_signals import StopSignals
 
@@ -72,8 +73,12 @@ def _show(running: Run, progress: Progress, shown: int) -> None:
     progress.update(shown, completed=records, rate=rate)  # type: ignore[arg-type]
 
 
-def summarise(running: Run, console: Console) -> None:
-    """Print in a line how a run ended, and how many records the application has left out so far."""
+def summarise(running: Run, console: Console, *, is_bounded: bool) -> None:
+    """
+    Print in a line how a run ended, and how many records the application has left out so far.
+
+    A run `is_bounded` to what was there when it began: what it has written to topics that it reads waits for the next one.
+    """
     status = running.status()
     records, tasks = running.records(), status["tasks"]
     told = f"{status['application']}: {records:,} record{'s' * (records != 1)} in this run, epoch {status['epoch']}, {tasks} task{'s' * (tasks != 1)}"
@@ -81,4 +86,10 @@ def summarise(running: Run, console: Console) -> None:
     counts = {text: sum(running.total(name).values()) for name, text in left_out.items()}
     if any(counts.values()):  # which the catalog adds up over all runs
         told += f"; since its first start: {', '.join(f'{count:,} {text}' for text, count in counts.items() if count)}"
+    written = {output.topic for output in running.program.outputs} if is_bounded else set[str]()
+    lags = lag_by_topic(input_partitions(running.log, running.log.catalog.applications.get(status["application"])))
+    if waiting := [f"{lag:,} of {topic}" for topic, lag in lags.items() if lag and topic in written]:
+        told += (
+            f"; records that wait for the next run, because the application writes and reads their topics: {', '.join(waiting)}"
+        )
     console.print(told, markup=False, highlight=False, soft_wrap=True)

@@ -300,6 +300,19 @@ def test_a_column_that_is_almost_times_is_told_of(begin, content, doubt):
     assert json.loads(begin("d.csv", CSV, "--json"))["doubts"] == []
 
 
+def test_a_column_that_is_almost_numbers_is_told_of(begin):
+    """One text among numbers makes a column of texts, so its line is said; empty values do not, nor a column of texts with some numbers."""
+    content = "id,temp,word,code\n1,1.5,a,007\n2,,1,008\n3,n/a,b,009\n4,-3,c,010\n"
+    printed = begin("a.csv", content)
+    assert "a.csv, line 4: column 'temp' has 'n/a', which is no number; so the column is a string" in printed
+    assert printed.count("is no number") == 1
+    (doubt,) = json.loads(begin("b.csv", content, "--json"))["doubts"]
+    assert doubt.endswith("b.csv, line 4: column 'temp' has 'n/a', which is no number; so the column is a string")
+    assert "no number" not in begin("c.csv", "id,temp\n1,1.5\n2,\n3,2\n")
+    at = "id,at,temp\n1,2026-01-31T12:00:00Z,1\n2,2026-01-31T12:00:00Z,n/a\n"
+    assert "line 3: column 'temp' has 'n/a'" in begin("d.csv", at, "--timestamp", "at")
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_column_of_any_texts_may_be_named_as_the_time(begin, seed):
     """Whatever the values of the column are, it is the event time, or a message names the first line that is none."""

@@ -157,7 +157,7 @@ def test_rows_of_a_store(streamkit, application):
     assert scanned("--starts-with", "a") == [row["customer"] for row in every if row["customer"].startswith("a")]
     assert scanned("--from", "b") == [row["customer"] for row in every if row["customer"] >= "b"]
     assert scanned("--before", "b") == [row["customer"] for row in every if row["customer"] < "b"]
-    assert scanned("--limit", "1") == [every[0]["customer"]]
+    assert scanned("--limit", "1") == scanned("--max", "1") == [every[0]["customer"]]  # as records are counted by consume
 
 
 def test_windows_of_a_store(streamkit, application):

@@ -74,6 +74,10 @@ def test_verbs_change_nothing():
     ("build", "message"),
     [
         (lambda: flights.with_columns(late="dep_delay > 15"), "late='dep_delay > 15' is not a column; expected F.col"),
+        (
+            lambda: flights.with_columns(late=F.lit(1), name="parse"),
+            "name='parse' is not a column; a step that makes columns has no name of its own, and each name= is a column; expected",
+        ),
         (lambda: flights.with_columns(F.lit(1)), "the column .* has no name; expected name=… or .alias"),
         (lambda: flights.rename(a=1), "cannot rename 'a' to 1"),
         (lambda: flights.drop(F.col("x")), "drop\\(\\) was given Column<x>; expected names of columns"),

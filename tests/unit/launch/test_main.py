@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from streamkit import functions as F
+from streamkit.dsl.topology import Topology
 from streamkit.launch.main import main
 from streamkit.log.opening import open_log
 from tests.kit.program import Program
@@ -229,3 +231,22 @@ def test_it_returns_where_nothing_was_wrong(folder, capsys):
     """In a file or a notebook, `sk.main` returns when the run has ended, so that code behind it goes on."""
     main(flight_delays.app, ["--local", "--drain", "--log", folder])
     assert "flight-delays: " in capsys.readouterr().err
+
+
+def test_what_a_run_has_written_for_itself_is_said(tmp_path, capsys):
+    """An application that reads what it writes leaves that to the next run, and the last line says how much; once nothing waits, it does not."""
+    with open_log(tmp_path / "log") as log:
+        for name in ("raw", "clean"):
+            log.create_topic(name, "id bigint", key="id")
+        with log.producer() as producer:
+            producer.send_batch("raw", [{"id": number} for number in range(12)])
+    app = Topology("stages")
+    app.stream("raw").filter("id > 1").to("clean")
+    app.stream("clean").group_by("id").agg(n=F.count("*"), store="ids")
+    words = ["--local", "--once", "--log", str(tmp_path / "log")]
+    told = []
+    for _ in range(2):
+        main(app, words)
+        told.append(capsys.readouterr().err.strip().splitlines()[-1])
+    waits = "records that wait for the next run, because the application writes and reads their topics: 10 of clean"
+    assert [line.endswith(waits) for line in told] == [True, False] and "wait" not in told[1]

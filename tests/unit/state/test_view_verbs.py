@@ -429,6 +429,12 @@ WRONG: dict[str, tuple[str, Callable[[StoreView], Any], str]] = {
         lambda view: view.windows("a"),
         "found the key 'a'; .* key columns s, n, d: expected all of them",
     ),
+    "a key in a tuple": (
+        "tumbling",
+        lambda view: view.windows(("a", 1, 1.0)),
+        r"found the key \('a', 1, 1.0\); .* expected a value for each, apart and not in one: 'a', 1, 1.0",
+    ),
+    "a key of another length in a tuple": ("tumbling", lambda view: view.windows(("a", 1)), "expected all of them"),
     "not the first": ("counts", lambda view: view.prefix(n=1), "found the key n=1; .* expected the first of them"),
     "too many": ("counts", lambda view: view.prefix(1, 2, 3, 4), "expected the first of them"),
     "text for a number": (
