@@ -121,7 +121,8 @@ def consume(
     error says which partitions other members keep.
     The records of a partition are in the order of their offsets. JSON is one object a line. `streamkit produce` reads what is printed as
     JSON, or as CSV except of opaque topics. NaN and infinities are texts in JSON: "NaN", "Infinity", "-Infinity".
-    Tables round numbers to six decimals, because sums and means of doubles have up to 17 digits; JSON has all of them. A year that is not of 1 to 9999 has a sign, as in +57861-07-09T08:00:00Z.
+    Tables round numbers to six decimals, because sums and means of doubles have up to 17 digits; JSON has all of them.
+    A year that is not of 1 to 9999 has a sign, as in +57861-07-09T08:00:00Z.
     """
     printed_as = _form(form, as_json=as_json)
     position = _position(offset, since, from_beginning=from_beginning, follow=follow)

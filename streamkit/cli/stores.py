@@ -42,6 +42,12 @@ NullColumnOption = Annotated[
     list[str] | None,
     typer.Option("--null", metavar="COLUMN", help="A key column that is null, as often as there are such.", show_default=False),
 ]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", "--max", metavar="N", min=1, help=f"Rows at most; {TABLE_ROWS} for a table, all otherwise.", show_default=False
+    ),
+]
 AsOfOption = Annotated[
     str | None,
     typer.Option(
@@ -194,17 +200,7 @@ def scan_store(
         ),
     ] = None,
     before: Annotated[str | None, typer.Option("--before", metavar="BOUND", help="As --from, but the rows before it.")] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            "--max",
-            metavar="N",
-            min=1,
-            help=f"Rows at most; {TABLE_ROWS} for a table, all otherwise.",
-            show_default=False,
-        ),
-    ] = None,
+    limit: LimitOption = None,
     as_of: AsOfOption = None,
     valid_at: ValidAtOption = None,
     as_json: JsonOption = False,
