@@ -7,13 +7,11 @@ What follows the date in the text does not matter, and weekdays are not compared
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-import numpy as np
-
-from streamkit.civil_dates import days_from_civil
 from streamkit.expressions.times.datetime_patterns import MONTHS, WEEKDAYS
 
 _TOKEN = re.compile(r"(?P<field>(?P<letter>[A-Za-z])(?P=letter)*)|(?P<literal>(?:[^A-Za-z']|'[^']*')+)")
@@ -21,6 +19,7 @@ _NUMBERS = frozenset("yYMdDHkKhmsS")
 _MILLIS = {"H": 3_600_000, "k": 3_600_000, "K": 3_600_000, "h": 3_600_000, "m": 60_000, "s": 1000, "S": 1}
 _DAY_MILLIS = 86_400_000
 _CENTURY_START = 1946  # two digits are a year from this one on
+_ERA_DAYS, _DAYS_BEFORE_1970 = 146_097, dt.date(1970, 1, 1).toordinal()
 _NUMBER_MAX = 2**31 - 1
 _YEAR_MAX = 200_000_000
 _ABBREVIATED = 3
@@ -51,6 +50,11 @@ def date_reader(pattern: str) -> Callable[[str], int] | None:
     if place != len(pattern) or not set(letters) <= _NUMBERS | {"E", "a"} or not _says_each_once(letters):
         return None
     return lambda text: _days(text, steps)
+
+
+def is_read_alike(pattern: str) -> bool:
+    """Whether a text that Java's DateTimeFormatter reads by the pattern is the same date here, but for days that a month does not have."""
+    return re.fullmatch(r"(?=.*yyyy)[^A-Za-z']*(?:(?:yyyy|MM?|MMM|dd?)[^A-Za-z']*)*", pattern) is not None
 
 
 def _says_each_once(letters: str) -> bool:
@@ -139,7 +143,8 @@ def _days(text: str, steps: list[tuple[str, Read]]) -> int:
 
 
 def _first_of_month(year: int, month: int, text: str) -> int:
+    """The days from 1970 to the first of a month of any year: the calendar is the same every 400 years."""
     if year > _YEAR_MAX:
         raise ValueError(f"{text!r} is beyond all dates")
-    days, _ = days_from_civil(np.array([year]), np.array([month]), np.array([1]))
-    return int(days[0])
+    eras, within = divmod(year, 400)
+    return dt.date(within + 400, month, 1).toordinal() + (eras - 1) * _ERA_DAYS - _DAYS_BEFORE_1970

@@ -18,12 +18,14 @@ from streamkit.expressions.ksql.function import formula, kernel
 from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.expressions.ksql.operators import flags
 from streamkit.expressions.ksql.text_units import text_of_units, units_of
+from streamkit.expressions.texts.strings import ascii_words_in_capitals
 from streamkit.plan.expression import TypedExpression
 
 _BLANKS = "".join(map(chr, range(0x21)))
 _INT_MAX = 2**31 - 1
 _CODE = re.compile(r"\\u([0-9a-fA-F]{4})")
-_WORD = re.compile(r"[^ \t\n\x0b\f\r]+[ \t\n\x0b\f\r]*")
+_WORD_ENDS = " \t\n\x0b\f\r"
+_WORD = re.compile(f"[^{_WORD_ENDS}]+[{_WORD_ENDS}]*")
 _KINDS = "string, string, string, string"  # of masks: upper case, lower case, digits, others
 _STANDARD_MASKS = ("X", "x", "n", "-")
 
@@ -56,6 +58,8 @@ def _lcase(call: Invocation) -> TypedExpression:
 @kernel("initcap", "string -> string")
 def _initcap(_: TypedExpression, value: Datum) -> Datum:
     """The text in lower case, but for the first letter of each word, and without blanks in front."""
+    if isinstance(value, pa.Array) and not pc.any(pc.invert(pc.string_is_ascii(value))).as_py():
+        return ascii_words_in_capitals(pc.ascii_ltrim(value, characters=_WORD_ENDS), _WORD_ENDS.encode())
     return one_by_one(_in_capitals, pa.string(), value)
 
 

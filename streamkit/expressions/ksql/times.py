@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
+from streamkit.civil_dates import civil_from_days
 from streamkit.data_type import to_arrow
 from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.literals import literal
@@ -16,7 +17,7 @@ from streamkit.expressions.core.numbers import values_of, with_validity
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, always_nullable, operation
 from streamkit.expressions.core.rows import broadcast
 from streamkit.expressions.ksql.function import formula, kernel
-from streamkit.expressions.ksql.lenient_dates import date_reader
+from streamkit.expressions.ksql.lenient_dates import date_reader, is_read_alike
 from streamkit.expressions.times.datetime_formats import TimeReading, written
 from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, java_parsing_pattern, java_writing_pattern
 from streamkit.plan.expression import TypedExpression
@@ -126,17 +127,34 @@ def _date_by_format(_: TypedExpression, text: Datum, format: Datum) -> Datum:
         days_of = date_reader(pattern)
         if days_of is None:
             return _date_of(texts, pattern)
-        found, wrong, reason = np.zeros(len(texts), np.int32), np.zeros(len(texts), bool), ""
-        for row, one in enumerate(texts.to_pylist()):
-            if one is None:
-                continue
+        found, is_read, reason = np.zeros(len(texts), np.int64), np.asarray(texts.is_null()), ""
+        if is_read_alike(pattern):
+            found, alike = _days_alike(texts, pattern)
+            is_read |= alike
+        wrong = np.zeros(len(texts), bool)
+        places = np.flatnonzero(~is_read)
+        for row, one in zip(places.tolist(), texts.take(pa.array(places)).to_pylist(), strict=True):
             try:
                 found[row] = days_of(one)
             except ValueError as error:
                 wrong[row], reason = True, reason or str(error)
-        return with_validity(found, pa.date32(), texts.is_valid()), wrong, reason
+        return with_validity(found.astype(np.int32), pa.date32(), texts.is_valid()), wrong, reason
 
     return by_constants(read, pa.date32(), text, format)
+
+
+def _days_alike(texts: pa.Array, pattern: str) -> tuple[Integers, Mask]:
+    """
+    The days of texts that are strictly of the pattern, and which are.
+
+    A day that is the last of its month may be one that the month does not have, so it is left out.
+    """
+    micros, wrong, _ = read_by_format(texts, pattern)
+    days = np.floor_divide(micros, DAY_MICROS)
+    _, _, next_day = civil_from_days(days + 1)
+    has_sign = np.asarray(pc.match_substring(texts, "+").fill_null(False))
+    is_date = np.asarray(texts.is_valid()) & ~wrong & (next_day != 1) & ~has_sign
+    return np.where(is_date, days, 0), is_date & (days == days.astype(np.int32))
 
 
 def _date_of(texts: pa.Array, pattern: str) -> tuple[pa.Array, Mask, str]:

@@ -408,11 +408,16 @@ def _initcap(_: TypedExpression, text: pa.Array) -> pa.Array:
     """Lower case, but for the first character and those behind a space."""
     if pc.any(pc.invert(pc.string_is_ascii(text))).as_py():
         return each_value(_title_cased, pa.string(), text)
+    return ascii_words_in_capitals(text, b" ")
+
+
+def ascii_words_in_capitals(text: pa.Array, blanks: bytes) -> pa.Array:
+    """Texts of ASCII in lower case, but for their first characters and those behind one of the blanks."""
     rows = bytes_of(pc.ascii_lower(text))
     codes = rows.data[: rows.offsets[-1]].copy()
     first = np.zeros(len(codes), bool)
     first[rows.offsets[:-1][rows.sizes > 0]] = True
-    first[1:] |= codes[:-1] == ord(" ")
+    first[1:] |= np.isin(codes[:-1], np.frombuffer(blanks, np.uint8))
     codes[first & (codes >= ord("a")) & (codes <= ord("z"))] -= 32
     return array_of_bytes(codes, rows.offsets, text, pa.string())
 
