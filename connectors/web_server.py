@@ -228,10 +228,19 @@ def _reason(text: str) -> str:
     line: bytes = ast.literal_eval(found[1])
     method, _, rest = line.partition(b" ")
     url, _, version = rest.rpartition(b" ")
-    encoded = quote(url, safe=string.punctuation)
-    if method.isalpha() and version.startswith(b"HTTP/") and encoded.encode() != url:
-        return f"found the URL {_shown(url)}; expected it percent-encoded, as {encoded[:_LINE_SHOWN]}"
+    if method.isalpha() and version.startswith(b"HTTP/") and (unencoded := _unencoded(url)):
+        return unencoded
     return f"found {_shown(line)}; expected a line such as GET /path HTTP/1.1"
+
+
+def _unencoded(url: bytes) -> str | None:
+    """What to say of a URL that is not percent-encoded."""
+    encoded = quote(url, safe=string.punctuation)
+    return (
+        None
+        if encoded.encode() == url
+        else f"found the URL {_shown(url)}; expected it percent-encoded, as {encoded[:_LINE_SHOWN]}"
+    )
 
 
 def _shown(text: bytes) -> str:
@@ -239,7 +248,15 @@ def _shown(text: bytes) -> str:
 
 
 async def _answer(service: WebService, scope: Scope, receive: Receive, send: Send) -> None:
-    """Let the service answer under the path alone, also where a request names its whole address, as to a proxy."""
+    """
+    Let the service answer under the path alone, also where a request names its whole address, as to a proxy.
+
+    HTTP/2 carries a URL that is not percent-encoded, whose texts nobody would find again: it is refused, as h11 refuses it in HTTP/1.1.
+    """
+    query: bytes = scope["query_string"]
+    if unencoded := _unencoded(scope["raw_path"] + (b"?" + query if query else b"")):
+        await service.error(400, unencoded)(scope, receive, send)
+        return
     if not scope["path"].startswith("/"):
         path = urlsplit(scope["raw_path"].decode("latin-1")).path or "/"
         scope = {**scope, "path": unquote(path), "raw_path": path.encode("latin-1")}

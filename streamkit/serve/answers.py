@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -105,9 +106,9 @@ class Event:
     id: str | None = None
     records: int = 0
 
-    @property
+    @cached_property
     def text(self) -> str:
-        """The event as a stream has it."""
+        """The event as a stream has it; all who read the same share it."""
         return event_text(self.name, self.data, self.id)
 
 

@@ -23,6 +23,7 @@ TAIL_PAUSE_SECONDS = 0.2  # between two looks at a topic that others write to al
 STATE_PAUSE_SECONDS = 1.0  # between two states of an application
 ALIVE_SECONDS = 5.0  # so often something is written, by which a client that has gone is noticed
 QUEUED_EVENTS = 16  # for a client that reads slowly; what does not fit is left out, and it is told so
+QUEUED_CHARACTERS = 4 << 20  # of these events; one alone always fits
 ALIVE = ": alive\n\n"
 
 
@@ -70,28 +71,34 @@ class Viewer:
         self.query = query
         self._queue: asyncio.Queue[str | None] = asyncio.Queue()
         self._left_out: list[Event] = []
+        self._characters = 0  # of what is in the queue
 
     def offer(self, event: Event) -> None:
         """Write an event for it; without room it is left out, and who reads is told so in the place of it."""
-        if self._queue.qsize() >= QUEUED_EVENTS:
+        has_room = self._queue.empty() or self._characters + len(event.text) <= QUEUED_CHARACTERS
+        if self._queue.qsize() >= QUEUED_EVENTS or not has_room:
             self._left_out.append(replace(event, data=""))
             return
         self._tell_left_out()
-        self._queue.put_nowait(event.text)
+        self._put(event.text)
 
     def end(self, last: str | None = None) -> None:
         """Nothing comes any more, but the words that say why."""
         self._tell_left_out()
         if last is not None:
-            self._queue.put_nowait(last)
+            self._put(last)
         self._queue.put_nowait(None)
+
+    def _put(self, text: str) -> None:
+        self._characters += len(text)
+        self._queue.put_nowait(text)
 
     def _tell_left_out(self) -> None:
         if self._left_out:
             records, events = sum(one.records for one in self._left_out), len(self._left_out)
             counted = {"records": records} if records else {"events": events}
             why = json_text({**counted, "why": "the client reads too slowly"})
-            self._queue.put_nowait(Event("skipped", why, self._left_out[-1].id).text)
+            self._put(Event("skipped", why, self._left_out[-1].id).text)
             self._left_out = []
 
     async def each(self) -> AsyncIterator[str]:
@@ -102,9 +109,11 @@ class Viewer:
             try:
                 text = await asyncio.wait_for(self._queue.get(), ALIVE_SECONDS)
             except asyncio.TimeoutError:
-                text = ALIVE
+                yield ALIVE
+                continue
             if text is None:
                 return
+            self._characters -= len(text)
             yield text
 
 

@@ -177,6 +177,17 @@ def test_requests_are_answered(client):
     assert client.head("/").content == b""
 
 
+def test_a_url_that_is_not_encoded(server):
+    """It is refused in the words of HTTP/1.1, since its texts would be other ones."""
+    with speaking(server) as client:
+        for path in ("/x?city=Łódź", "/a b", "/x?city=%C5%81"):
+            number = client.ask(path)
+            said = json.loads(client.hear(ended(number))[number])
+            is_encoded = " " not in path and path.isascii()
+            assert is_encoded == ("said" not in said)
+            assert is_encoded or said["said"].startswith(f"found the URL '{path}'; expected it percent-encoded, as /")
+
+
 def test_bodies_and_answers_are_longer_than_a_window(client):
     """Both come whole, whatever the client and the server allow each other to send at once."""
     assert client.post("/", content=b"x" * LONG).json()["bytes"] == LONG

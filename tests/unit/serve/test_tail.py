@@ -356,6 +356,25 @@ def test_a_reader_that_is_slow_is_told_what_it_missed():
     assert f"id: id {live.QUEUED_EVENTS + 2}\n" in rest[-2]  # or who comes again would read what was told to be left out
 
 
+def test_a_reader_that_is_slow_keeps_few_bytes():
+    """However large the events are: one fits, the next ones only as far as there is room; what has no room is told as soon as there is."""
+    viewer = live.Viewer("query")
+    half = "x" * (live.QUEUED_CHARACTERS // 2)
+
+    async def read(count):
+        texts = viewer.each()
+        return [await anext(texts) for _ in range(count)]
+
+    viewer.offer(Event("event", 3 * half, "id 0", 10))
+    viewer.offer(Event("event", "1", "id 1", 10))
+    first, second = asyncio.run(read(2))
+    assert len(first) > 3 * len(half) and '"records": 10' in second and "id: id 1\n" in second
+    for number in range(2, 6):
+        viewer.offer(Event("event", half[100:], f"id {number}", 10))
+    *whole, last = asyncio.run(read(3))
+    assert [len(text) > len(half) - 200 for text in whole] == [True, True] and '"records": 20' in last and "id: id 5\n" in last
+
+
 def test_a_reader_that_is_slow_is_told_at_once_when_it_reads_again():
     """Nothing has to come for that; the end and its reason are never left out."""
 
