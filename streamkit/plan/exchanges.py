@@ -16,7 +16,7 @@ def insert_exchanges(plan: Plan) -> Plan:
 
     A table moves by its key. A stream moves by the columns it is joined on or grouped by, and to an output by its own key.
     Rows without a key move only where a left join or an output keeps them. Steps of one stage share an exchange if they need the
-    same rows by the same key.
+    same rows by the same key; those that write rows share none with others, because such rows travel by the partition they go to.
 
         Source → Aggregate   becomes   Source → Send … Receive → Aggregate
     """
@@ -29,11 +29,11 @@ def insert_exchanges(plan: Plan) -> Plan:
 
 @dataclass
 class _Moves:
-    """The steps and edges so far; `shared` has the receiving ends that other steps may use, by input, stage and exchange."""
+    """The steps and edges so far; `shared` has the receiving ends that other steps may use, by input, stage, exchange, and whether they write."""
 
     steps: list[Step] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
-    shared: dict[tuple[str, int, Exchange], str] = field(default_factory=dict)
+    shared: dict[tuple[str, int, Exchange, bool], str] = field(default_factory=dict)
 
 
 def _input(plan: Plan, step: Step, place: int, moves: _Moves) -> str:
@@ -44,7 +44,8 @@ def _input(plan: Plan, step: Step, place: int, moves: _Moves) -> str:
     exchange = step.operator.exchange(place, source) or Exchange(source.partition_by, keep_null_keys=True)
     if step.operator.folds:  # these rows are folded before they travel, so no other step takes them
         return _moved(step, place, source, exchange, moves)
-    what = (name, step.stage, exchange)
+    writes = step.operator.output_written is not None or step.operator.bytes_made is not None
+    what = (name, step.stage, exchange, writes)
     if what not in moves.shared:
         moves.shared[what] = _moved(step, place, source, exchange, moves)
     return moves.shared[what]

@@ -106,7 +106,10 @@ class Projection:
         if self.names.meaning.names_results and scope.made_up_key and scope.key:
             found[ROWKEY] = ChosenItem(_reference(scope.key[0]), self.names.made_up_name, star.span)
         is_each_named = self.names.meaning.names_results  # by its own source, also a column that a join compares
-        for column in sorted(scope.shown, key=lambda one: self._place_in_from(one.source)):
+        in_from = sorted(scope.shown, key=lambda one: self._place_in_from(one.source))
+        for column in (
+            in_from if is_each_named else scope.shown
+        ):  # what a join compares is once there else, as the side that is kept has it
             if is_each_named and column.is_bound:
                 found |= {item.name: item for item in self._bound(column, star.span)}
             else:

@@ -59,6 +59,13 @@ def moved_to_two_topics(events: Stream) -> None:
     moved.filter("n > 5").to("out_of_four", partitions=4)
 
 
+def beside_a_join(events: Stream) -> None:
+    """The join and what looks at each record take the same rows by the same key."""
+    newest = events.group_by_key().agg(last=F.max("n"), store="newest")
+    events.join(newest, how="left").foreach(lambda row: None)
+    events.to("out")
+
+
 def beside_a_group(events: Stream) -> None:
     events.to("out")
     events.group_by_key().count(store="counts")
@@ -74,6 +81,7 @@ BUILDS = (
     without_a_key,
     moved_behind_a_group,
     moved_to_two_topics,
+    beside_a_join,
     beside_a_group,
 )
 
