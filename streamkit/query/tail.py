@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from streamkit.query.record_page import PageLimits, PageReader, RecordPage
 from streamkit.query.wanted import Wanted
 
 TOO_MANY = "more came than is shown live"
+BISECTIONS = 4  # between a page that has room and one of twice the records that has none
 
 
 @dataclass(frozen=True)
@@ -51,17 +52,42 @@ def newest_page(reader: PageReader, starts: Mapping[int, int], ends: Mapping[int
     """
     The newest records from `starts` to before `ends` that a page of so many rows has room for.
 
-    Each partition that has any gets an equal share. The shares of large records are made smaller until the page has room for the newest.
+    Each partition that has any gets an equal share, and what one does not need is for the others. Where the records are so large that the page
+    has no room for all, it is halved until it has, and then looked for between the last two.
     """
-    partitions = sum(ends[one] > starts[one] for one in ends)
-    share = max(1, rows // max(1, partitions))
-    while True:
+    counts = {one: ends[one] - starts[one] for one in ends}
+
+    def newest(room: int) -> tuple[dict[int, int], RecordPage]:
+        share = _share(counts.values(), room)
         read = {one: max(starts[one], ends[one] - share) for one in ends}
-        page = reader.page(read, ends)
-        if not page.is_full or share == 1:
-            older = [SkippedOffsets(one, starts[one], read[one], TOO_MANY) for one in ends if starts[one] < read[one]]
-            return TailPage(page.rows, read, page.following, tuple(older), later_than(page, ends, TOO_MANY))
-        share = max(1, min(share // 2, page.rows.num_rows // max(1, partitions)))
+        return read, reader.page(read, ends)
+
+    fitting, too_many = max(1, rows), 0
+    read, page = newest(fitting)
+    while page.is_full and _share(counts.values(), fitting) > 1:
+        fitting, too_many = fitting // 2, fitting
+        read, page = newest(fitting)
+    for _ in range(BISECTIONS if too_many else 0):
+        middle = (fitting + too_many) // 2
+        more, wider = newest(middle)
+        if wider.is_full:
+            too_many = middle
+        else:
+            fitting, read, page = middle, more, wider
+    older = [SkippedOffsets(one, starts[one], read[one], TOO_MANY) for one in ends if starts[one] < read[one]]
+    return TailPage(page.rows, read, page.following, tuple(older), later_than(page, ends, TOO_MANY))
+
+
+def _share(counts: Iterable[int], room: int) -> int:
+    """How many records of each partition are in a page with so much room, of those that have so many; at least one."""
+    left, most = room, 0
+    waiting = sorted(count for count in counts if count > 0)
+    for place, count in enumerate(waiting):
+        most = left // (len(waiting) - place)
+        if count > most:
+            return max(1, most)
+        left -= count
+    return max(1, most, *waiting) if waiting else 1
 
 
 def later_than(page: RecordPage, ends: Mapping[int, int], otherwise: str) -> tuple[SkippedOffsets, ...]:
@@ -76,7 +102,7 @@ class Tail:
     """
     Looks at a topic from offsets on; `at` are those behind the last look.
 
-    A look reads `limits.rows` records at most: of each partition that has new ones an equal share, the newest.
+    A look reads `limits.rows` records at most: of each partition that has new ones an equal share, the newest, and of others what is left.
     """
 
     def __init__(self, topic: Topic, columns: tuple[str, ...], limits: PageLimits, at: Mapping[int, int] | None = None) -> None:
