@@ -27,11 +27,12 @@ class Http2Protocol(asyncio.Protocol):
     """
     Takes over from uvicorn's protocol where a client begins with the preface.
 
-    It is closed when its client says nothing for so long and no answer is awaited, as by HTTP/1.1.
+    It is closed when its client says nothing for so long and no answer is awaited, as by HTTP/1.1, and once the server stops, when its client
+    takes nothing of its answers for so long.
     """
 
-    def __init__(self, service: ASGIApp, server: ServerState, silence_s: float) -> None:
-        self.service, self.server, self._silence_s = service, server, silence_s
+    def __init__(self, service: ASGIApp, server: ServerState, silence_s: float, unread_s: float) -> None:
+        self.service, self.server, self._silence_s, self._unread_s = service, server, silence_s, unread_s
         self.frames = H2Connection(H2Configuration(client_side=False, header_encoding=None))
         self.frames.local_settings = Settings(
             client=False,
@@ -46,6 +47,7 @@ class Http2Protocol(asyncio.Protocol):
         self._requests: dict[int, _Http2Request] = {}  # a request that the client has cancelled too, until its work has ended
         self._dropped: dict[int, int] = {}  # bytes of bodies that arrived after the answer
         self._is_ending = False
+        self.sent_bytes, self.held = 0, 0  # of answers, and how many of these wait until the client takes more
         self._silence: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -90,6 +92,16 @@ class Http2Protocol(asyncio.Protocol):
         self._is_ending = True
         self._drop_halves()
         self._close_if_done()
+        self._drop_if_unread(-1)
+
+    def _drop_if_unread(self, before_bytes: int) -> None:
+        """Give up a client that has taken nothing of its answers since the last look, and look again while any goes on."""
+        if self.transport.is_closing():
+            return
+        if self.held and self.sent_bytes == before_bytes:
+            self.transport.abort()
+        else:
+            asyncio.get_running_loop().call_later(self._unread_s, self._drop_if_unread, self.sent_bytes)
 
     def flush(self) -> None:
         """Write the frames that are due."""
@@ -257,10 +269,15 @@ class _Http2Request:
             if size > 0 and self._connection.is_writable:
                 frames.send_data(self.id, bytes(data[:size]))
                 self._connection.flush()
+                self._connection.sent_bytes += size
                 data = data[size:]
                 continue
             self._connection.moved.clear()
-            await self._connection.moved.wait()
+            self._connection.held += 1
+            try:
+                await self._connection.moved.wait()
+            finally:
+                self._connection.held -= 1
             if self._is_lost or self._connection.transport.is_closing():
                 return
         if not message.get("more_body", False):

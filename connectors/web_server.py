@@ -155,7 +155,7 @@ class _HttpProtocol(H11Protocol):
         if self._silence is not None:
             self._silence.cancel()
         self.connections.discard(self)
-        protocol = Http2Protocol(self.app, self.server_state, SILENCE_S)
+        protocol = Http2Protocol(self.app, self.server_state, SILENCE_S, UNREAD_S)
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)
         protocol.data_received(data)

@@ -10,6 +10,9 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
@@ -128,6 +131,26 @@ def test_a_client_that_does_not_read_is_not_waited_for(caplog, path):
     with connected(server) as connection:
         connection.sendall(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % path)
         assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        server.stop()
+        assert server.has_ended(60)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize("path", ["/stream", "/"])
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_client_of_http2_without_room_is_not_waited_for(caplog, path, reads):
+    """A client that gives no window, or does not read, is given up as one of HTTP/1.1 is."""
+    client = H2Connection(H2Configuration(client_side=True))
+    client.initiate_connection()
+    client.send_headers(1, [(":method", "GET"), (":scheme", "http"), (":authority", "x"), (":path", path)], end_stream=True)
+    server = WebServer("large", Large(), listener_at("127.0.0.1", 0))
+    with connected(server) as connection:
+        connection.sendall(client.data_to_send())
+        taken = 0
+        while (taken < 65_535 and reads) or not taken:
+            taken += sum(
+                len(event.data) for event in client.receive_data(connection.recv(65_536)) if isinstance(event, DataReceived)
+            )
         server.stop()
         assert server.has_ended(60)
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
