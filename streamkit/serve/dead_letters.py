@@ -20,6 +20,7 @@ from streamkit.serve.resource import Asked, Parameter, Resource
 
 LETTERS = 100
 ENDS = "ends"  # of a cursor: those of the topic when somebody looked
+DRY_RUN = 'ask with {"dry_run": true} again, and send what that answer tells with its cursor'
 _replaying = Lock()
 
 
@@ -56,7 +57,11 @@ def sent_again(asked: Asked) -> dict[str, Any]:
     name, is_dry = asked.path["topic"], asked["dry_run"]
     topic = asked.log.topic(name)
     with _replaying:
-        ends = asked.log.end_offsets(name) if asked["cursor"] is None else topic_offsets(asked.log, topic, asked["cursor"], ENDS)
+        ends = (
+            asked.log.end_offsets(name)
+            if asked["cursor"] is None
+            else topic_offsets(asked.log, topic, asked["cursor"], ENDS, DRY_RUN)
+        )
         letters = dead_letters(asked.log, name, asked["where"], asked["partition"], asked["offset"])
         found = replay(asked.log, name, (one for one in letters if one.place[1] < ends.get(one.place[0], 0)), is_dry=is_dry)
         return {**replay_json(name, found, is_dry=is_dry), "cursor": topic_cursor(asked.log, topic, **{ENDS: ends})}
