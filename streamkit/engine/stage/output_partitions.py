@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -55,44 +56,72 @@ def as_the_topic_has_them(output: Output, batch: pa.RecordBatch) -> dict[str, pa
     return found
 
 
+@dataclass(frozen=True)
+class WrittenRows:
+    """
+    Rows that go to output number `output`, where the columns they travel by are called `key`; `by` are those by which its partitions are chosen.
+
+    `is_worked_on`: steps compute something of them before.
+    """
+
+    output: int
+    key: Key
+    by: Key
+    is_worked_on: bool
+
+
 def groups_to_write(operator: Send, batch: pa.RecordBatch, context: Context) -> npt.NDArray[np.int32] | None:
     """
     Key groups by which the rows of one partition travel to one task; None where somebody else receives them, who needs them by their keys.
 
-    Where several topics have them, a task gets what is in one partition of each.
+    Where several topics have them, a task gets what is in one partition of each. Rows are spread by their keys where that left a task without
+    work that could have some: a step that computes something, or a partition of its own.
     """
-    program, topics = context.program, context.plan.application.outputs
-    written = _written_behind(program, program.receivers[operator.edge], operator.key, topics)
-    if not written:
+    program, application = context.program, context.plan.application
+    written = _written_behind(program, program.receivers[operator.edge], operator.key, application.outputs)
+    if len({tuple(operator.key[one.key.index(name)] for name in one.by) for one in written}) != 1:
         return None
-    count = math.gcd(*(topics[number].partitions for number, _ in written))
-    ((number, names), *_) = written
-    wider = as_the_topic_has_them(program.outputs[number], batch.select(operator.key).rename_columns(names))
-    keys = {own: wider[name] for own, name in zip(operator.key, names, strict=True) if name in wider}
-    partitions = partitions_of(with_columns(batch, keys), operator.key, operator.key, count)
-    groups: npt.NDArray[np.int32] = (partitions * context.plan.application.key_groups // count).astype(np.int32)
+    count = math.gcd(*(application.outputs[one.output].partitions for one in written))
+    first = written[0]
+    wanted = min(application.tasks, *(application.outputs[one.output].partitions for one in written))
+    if count < (application.tasks if any(one.is_worked_on for one in written) else wanted):
+        return None
+    wider = as_the_topic_has_them(program.outputs[first.output], batch.select(operator.key).rename_columns(first.key))
+    keys = {own: wider[name] for own, name in zip(operator.key, first.key, strict=True) if name in wider}
+    by = tuple(operator.key[first.key.index(name)] for name in first.by)
+    partitions = partitions_of(with_columns(batch, keys), operator.key, by, count)
+    groups: npt.NDArray[np.int32] = (partitions * application.key_groups // count).astype(np.int32)
     return groups
 
 
-def _written_behind(program: Program, giver: str, key: Key, topics: Sequence[OutputTopic]) -> list[tuple[int, Key]]:
+def _written_behind(
+    program: Program, giver: str, key: Key, topics: Sequence[OutputTopic], *, is_worked_on: bool = False
+) -> list[WrittenRows]:
     """
-    The outputs that an operator's rows go to, and what the columns of `key` are called there, by which their partitions are chosen.
+    What an operator's rows are written to; `key` are the columns by which they travel, under their names there.
 
-    None if one of those who take the rows needs them by their keys, or gives them other keys, or if other rows are written to an output,
+    Nothing if one of those who take the rows needs them by their keys, or gives them other keys, or if other rows are written to an output,
     which may come from other tasks: those of one key must come from one.
     """
-    found: list[tuple[int, Key]] = []
+    found: list[WrittenRows] = []
     for one in program.takers.get(giver, ()):
-        behind: list[tuple[int, Key]] = []
+        behind: list[WrittenRows] = []
         if isinstance(one, Write):
-            behind = [(one.output, key)] if topics[one.output].partition_by == key and program.writes[one.output] == 1 else []
+            by = topics[one.output].partition_by
+            is_by_key = set(by) <= set(key) and bool(by) == bool(key)
+            behind = [WrittenRows(one.output, key, by, is_worked_on)] if is_by_key and program.writes[one.output] == 1 else []
         elif isinstance(one, Encode):
             writes = [write for write in program.takers.get(one.id, ()) if isinstance(write, Write)]
             is_alone = all(program.writes[write.output] == 1 for write in writes)
-            behind = [(write.output, key) for write in writes] if is_alone and one.key.names == key and _keeps_place(one) else []
+            if is_alone and one.key.names == key and _keeps_place(one):
+                behind = [WrittenRows(write.output, key, key, is_worked_on) for write in writes]
         elif _takes_each_alone(one):
             kept = one.partitioning((key,))
-            behind = [] if kept is None else _written_behind(program, one.id, kept, topics)
+            behind = (
+                []
+                if kept is None
+                else _written_behind(program, one.id, kept, topics, is_worked_on=is_worked_on or bool(one.leaves_out))
+            )
         if not behind:
             return []
         found += behind

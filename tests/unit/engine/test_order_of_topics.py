@@ -30,9 +30,9 @@ def of_several_rows(events: Stream) -> None:
     events.flat_map_values(lambda row: [{"m": row["n"]}, {"m": -row["n"]}], "m bigint").to("out")
 
 
-def to_topics_of_four_and_six_partitions(events: Stream) -> None:
+def to_topics_of_four_and_eight_partitions(events: Stream) -> None:
     events.to("out_of_four")
-    events.to("out_of_six", partitions=6)
+    events.to("out_of_eight", partitions=8)
 
 
 def as_json_under_texts(events: Stream) -> None:
@@ -54,9 +54,9 @@ def moved_behind_a_group(events: Stream) -> None:
 
 
 def moved_to_two_topics(events: Stream) -> None:
-    moved = events.select_key(number=F.col("n") % 50).repartition(6)
-    moved.to("out_of_six")
-    moved.filter("n > 5").to("out_of_four", partitions=4)
+    moved = events.select_key(number=F.col("n") % 50).repartition(8)
+    moved.to("out_of_eight")
+    moved.filter("n > 5").to("out_of_sixteen", partitions=16)
 
 
 def beside_a_join(events: Stream) -> None:
@@ -75,7 +75,7 @@ BUILDS = (
     to_out,
     under_a_number,
     of_several_rows,
-    to_topics_of_four_and_six_partitions,
+    to_topics_of_four_and_eight_partitions,
     as_json_under_texts,
     as_json_under_numbers,
     without_a_key,
@@ -132,6 +132,35 @@ def test_partitions_are_the_same_with_any_number_of_tasks(build: Callable[[Strea
     assert written(build, tasks) == expected
 
 
+def test_a_topic_that_is_spread_by_a_part_of_its_key() -> None:
+    """Its partitions have the order that one task gives them, too."""
+    app = sk.Topology("app")
+    app.stream("events").select_key(number=F.col("n") % 50, other=F.col("n") % 3).to("out")
+    found = []
+    for tasks in (1, 3):
+        with sk.open_log(":memory:") as log:
+            filled(log)
+            columns = "number bigint, other bigint, id string, n bigint, at timestamp"
+            log.create_topic("out", columns, key=["number", "other"], partition_by="other", partitions=3)
+            sk.run(app, log=log, engine="local", tasks=tasks, trigger="available_now").wait()
+            found.append(partitions_of(log))
+
+    assert found[0] == found[1] and len(found[0]) > 1
+
+
+def worked_on(events: Stream) -> None:
+    events.repartition().map_values(lambda row: {"m": row["n"]}, "m bigint", name="work").to("out", partitions=1)
+
+
+def test_a_function_behind_a_repartition_is_spread_over_the_tasks() -> None:
+    """Where all that it gives goes to one partition, this has the rows of two tasks, one task's behind the other's."""
+    ((_, alone),) = written(worked_on, 1).items()
+    ((_, spread),) = written(worked_on, 2).items()
+
+    assert [row["m"] for row in alone] != [row["m"] for row in spread]
+    assert sorted(row["m"] for row in alone) == sorted(row["m"] for row in spread)
+
+
 def test_a_topic_with_a_wider_key_has_the_same_partitions() -> None:
     """Keys of int go to a topic whose key is bigint, and travel by the partitions of that topic."""
     app = sk.Topology("app")
@@ -185,9 +214,9 @@ def test_windows_over_the_topic_find_no_record_late(tasks: int) -> None:
 def test_spark_writes_the_same(spark: Any, tmp_path: Any) -> None:
     """Tasks of Spark write what one task of this process writes."""
     app = sk.Topology("app")
-    to_topics_of_four_and_six_partitions(app.stream("events"))
+    to_topics_of_four_and_eight_partitions(app.stream("events"))
     with sk.open_log(tmp_path / "log") as log:
         filled(log)
         sk.run(app, spark, log, tasks=3, trigger="available_now").wait()
 
-        assert partitions_of(log) == written(to_topics_of_four_and_six_partitions, 1)
+        assert partitions_of(log) == written(to_topics_of_four_and_eight_partitions, 1)
