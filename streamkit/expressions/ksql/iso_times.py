@@ -21,7 +21,6 @@ _MOMENT = rf"^{_DATE}(?:T(?P<clock>[0-9:.]*)(?:Z|{_ZONE})?)?)?)?$"
 _CLOCK = r"^(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})\.(?P<fraction>[0-9]{3})$"
 _LOCAL_TIME = r"^(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]{1,9}))?)?$"
 _MIDNIGHT = "00:00:00.000"  # what completes a time, sign by sign
-_COMPLETIONS = pa.array([_MIDNIGHT[place:] for place in range(len(_MIDNIGHT) + 1)])
 _OFFSET_MILLIS_MAX = 18 * 3_600_000
 
 
@@ -35,7 +34,8 @@ def moments(texts: pa.StringArray) -> tuple[Integers, Mask]:
     found, is_day = days_from_civil(year, month, day)
     clock = fields.field("clock").fill_null("")
     missing = pc.min_element_wise(pc.binary_length(clock), len(_MIDNIGHT))
-    complete = pc.binary_join_element_wise(clock, _COMPLETIONS.take(missing), "")
+    completions = pa.array([_MIDNIGHT[place:] for place in range(len(_MIDNIGHT) + 1)])
+    complete = pc.binary_join_element_wise(clock, completions.take(missing), "")
     times = pc.extract_regex(complete, pattern=_CLOCK)
     millis, is_time = _millis(times)
     offset, is_offset = _offset(fields)

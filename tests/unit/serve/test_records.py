@@ -115,8 +115,8 @@ def test_what_cannot_be_meant(refused, get):
         ({"where": "price > 1"}, 400, "names the column 'price'"),
         ({"columns": "price"}, 422, "no column 'price'"),
         ({"raw": "maybe"}, 400, "expected true or false"),
-        ({"cursor": "garbage"}, 400, "expected the cursor of a page"),
-        ({"cursor": "e30"}, 400, "expected the cursor of a page"),
+        ({"cursor": "garbage"}, 400, "expected the cursor of an answer"),
+        ({"cursor": "e30"}, 400, "expected the cursor of an answer"),
         ({"where": "x" * 20_000}, 414, "characters"),
     ):
         found, said = refused(RECORDS, **parameters)
