@@ -143,7 +143,7 @@ def _checked_stores(catalog: Catalog, program: Program) -> list[StoreDeclaration
 
 
 def _inputs(catalog: Catalog, program: Program, settings: Settings) -> list[Topic]:
-    """The topics that are read; those that the topology adds, or writes and reads again, are created unless they exist."""
+    """The topics that are read. A topic that the topology adds, or writes and reads again, is created unless it exists."""
     read = {source.topic for source in program.inputs}
     _add_topics(catalog, (topic for topic in program.topics if topic.name in read), settings.topic_partitions)
     for topic in declared_outputs_read(program, catalog.topics.find):

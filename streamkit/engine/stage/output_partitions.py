@@ -29,7 +29,7 @@ from streamkit.plan.operators.exchange import Send
 from streamkit.plan.operators.write import Write
 from streamkit.plan.program import Output, Program
 
-# Formats of keys whose bytes are those that Kafka's serializers make of such a column, by which its own partition is chosen, too.
+# Formats that write a key as Kafka's serializers do, and of which types (None: of all). The column and its bytes then have one partition.
 _AS_SERIALIZED = {"kafka": None, "string": ("string",), "bytes": ("binary",)}
 
 
@@ -45,7 +45,7 @@ def partitions_of(
 
 
 def as_the_topic_has_them(output: Output, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The columns that the topic has in a wider type, and null those that it has more, as `fit_outputs` allows them."""
+    """Columns to change for the topic: where its type is wider the values in that type, and null where only the topic has the column."""
     found = {}
     for column in output.schema:
         kind = column.arrow.type
@@ -59,14 +59,14 @@ def as_the_topic_has_them(output: Output, batch: pa.RecordBatch) -> dict[str, pa
 @dataclass(frozen=True)
 class WrittenRows:
     """
-    Rows that go to output number `output`, where the columns they travel by are called `key`; `by` are those by which its partitions are chosen.
+    Rows that go to output number `output`, where the columns they travel by are called `key`.
 
-    `is_worked_on`: steps compute something of them before.
+    `by` are the places in `key` of the columns that choose a partition. `is_worked_on`: steps compute something of the rows before.
     """
 
     output: int
     key: Key
-    by: Key
+    by: tuple[int, ...]
     is_worked_on: bool
 
 
@@ -79,7 +79,7 @@ def groups_to_write(operator: Send, batch: pa.RecordBatch, context: Context) -> 
     """
     program, application = context.program, context.plan.application
     written = _written_behind(program, program.receivers[operator.edge], operator.key, application.outputs)
-    if len({tuple(operator.key[one.key.index(name)] for name in one.by) for one in written}) != 1:
+    if len({one.by for one in written}) != 1:
         return None
     count = math.gcd(*(application.outputs[one.output].partitions for one in written))
     first = written[0]
@@ -88,7 +88,7 @@ def groups_to_write(operator: Send, batch: pa.RecordBatch, context: Context) -> 
         return None
     wider = as_the_topic_has_them(program.outputs[first.output], batch.select(operator.key).rename_columns(first.key))
     keys = {own: wider[name] for own, name in zip(operator.key, first.key, strict=True) if name in wider}
-    by = tuple(operator.key[first.key.index(name)] for name in first.by)
+    by = tuple(operator.key[place] for place in first.by)
     partitions = partitions_of(with_columns(batch, keys), operator.key, by, count)
     groups: npt.NDArray[np.int32] = (partitions * application.key_groups // count).astype(np.int32)
     return groups
@@ -109,12 +109,13 @@ def _written_behind(
         if isinstance(one, Write):
             by = topics[one.output].partition_by
             is_by_key = set(by) <= set(key) and bool(by) == bool(key)
-            behind = [WrittenRows(one.output, key, by, is_worked_on)] if is_by_key and program.writes[one.output] == 1 else []
+            if is_by_key and program.writes[one.output] == 1:
+                behind = [WrittenRows(one.output, key, tuple(map(key.index, by)), is_worked_on)]
         elif isinstance(one, Encode):
             writes = [write for write in program.takers.get(one.id, ()) if isinstance(write, Write)]
             is_alone = all(program.writes[write.output] == 1 for write in writes)
             if is_alone and one.key.names == key and _keeps_place(one):
-                behind = [WrittenRows(write.output, key, key, is_worked_on) for write in writes]
+                behind = [WrittenRows(write.output, key, (0,), is_worked_on) for write in writes]  # a key of one column
         elif _takes_each_alone(one):
             kept = one.partitioning((key,))
             behind = (

@@ -62,7 +62,7 @@ def _trimmed(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _date(fields: pa.StructArray) -> tuple[Integers, Integers, Integers]:
-    """Year, month and day; the first one of those that are not there."""
+    """Year, month and day; a month or day that the text leaves out is the first."""
     year = _number(fields, "year")
     negative = np.asarray(pc.equal(fields.field("sign"), "-").fill_null(False))
     return np.where(negative, -year, year), _number(fields, "month", 1), _number(fields, "day", 1)

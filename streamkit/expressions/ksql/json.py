@@ -33,7 +33,8 @@ _NOTHING = object()  # the document of a text without one
 _PART = re.compile(
     r"""\.(?P<name>[^.\[\]]+)|\[\s*'(?P<single>[^']*)'\s*\]|\[\s*"(?P<double>(?:[^"\\]|\\["\\])*)"\s*\]|\[\s*(?P<place>[^\]]+?)\s*\]"""
 )
-_EXPONENT_MAX, _PLAIN_EXPONENT_MAX = 2**31 - 1, 9999  # of Java's decimals, and of those that Jackson writes without an exponent
+_EXPONENT_MAX = 2**31 - 1  # of Java's decimals
+_PLAIN_EXPONENT_MAX = 9999  # of decimals that Jackson writes without an exponent
 _TEXTS = pa.list_(pa.string())
 
 
@@ -176,7 +177,7 @@ def _items(text: str) -> list[str]:
 
 @kernel("json_concat", "string* -> string", fails=always)
 def _json_concat(_: TypedExpression, *texts: Datum) -> Datum:
-    """JSON objects as one, of which the last value of a name counts, or else all documents as one array; one alone as it is."""
+    """One object of several objects: the last value of a name counts. Other documents become one array, and a single one stays as it is."""
     return one_by_one(_concatenated, pa.string(), *texts)
 
 

@@ -59,7 +59,7 @@ def _like_constant(text: Datum, pattern: pa.Scalar, *escape: pa.Scalar) -> Datum
 
 @lru_cache(maxsize=256)
 def _expression(pattern: str, escape: str) -> str:
-    """What matches the texts, for RE2; ValueError if nothing stands behind an escape."""
+    """The pattern as a regular expression of RE2; ValueError if the escape is its last character."""
     parts: list[str] = []
     characters = iter(pattern)
     for character in characters:

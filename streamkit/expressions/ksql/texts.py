@@ -64,7 +64,7 @@ def _initcap(_: TypedExpression, value: Datum) -> Datum:
 
 
 def _in_capitals(value: str) -> str:
-    """A letter beyond 16 bits is two units in Java, each of which alone is no letter."""
+    """Words with a first letter in upper case, unless Java writes it in two units: it takes neither of them for a letter."""
     words = _WORD.findall(value.lower())
     return "".join((word[0].upper() if word[0] <= "\uffff" else word[0]) + word[1:] for word in words)
 
