@@ -236,5 +236,6 @@ def named_text(columns: Iterable[tuple[str, Expression]]) -> str:
 def aggregates_text(aggregates: Iterable[TypedAggregate]) -> str:
     """Aggregates as `name = function(argument): type`."""
     return ", ".join(
-        f"{one.name} = {one.function}({shown_text(one.argument) if one.argument else '*'}): {one.type}" for one in aggregates
+        f"{one.name} = {function_text(one.function)}({shown_text(one.argument) if one.argument else '*'}): {one.type}"
+        for one in aggregates
     )

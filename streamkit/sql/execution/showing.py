@@ -96,7 +96,7 @@ def _facts(state: ScriptState, stored: StoredSource) -> pa.Table:
     """All that is known of a stream or table, a fact a row: its topic, its queries, and rows that these left out, by reason."""
     topic = state.definitions.find_topic(stored.topic)
     facts: list[tuple[str, Any]] = [
-        ("name", stored.name), ("kind", stored.kind), ("topic", stored.topic), ("key", ", ".join(stored.key)),
+        ("name", stored.name), ("kind", stored.kind), ("topic", stored.topic), ("key", _key(stored)),
         *((f"column {_name(one['name'], stored)}", one["type"]) for one in _columns(state, stored)),
         *((name.lower(), value) for name, value in stored.formats.items()),
     ]  # fmt: skip
@@ -176,10 +176,23 @@ def _sources(state: ScriptState, kind: str, *, is_extended: bool) -> pa.Table:
 
 
 def _source_row(state: ScriptState, source: StoredSource, *, is_extended: bool) -> tuple[str, ...]:
-    shown = ksql_type if is_ksql(source) else str
-    columns = ", ".join(f"{_name(str(one['name']), source)} {shown(str(one['type']))}" for one in source.columns)
-    row = (source.name, source.topic, ", ".join(_name(one, source) for one in source.key), columns, source.query or "")
+    shown, hidden = ksql_type if is_ksql(source) else str, _without_columns(source)
+    columns = ", ".join(
+        f"{_name(str(one['name']), source)} {shown(str(one['type']))}" for one in source.columns if one["name"] not in hidden
+    )
+    row = (source.name, source.topic, _key(source), columns, source.query or "")
     return (*row, ", ".join(one.id for one in state.definitions.readers(source.name)), source.text) if is_extended else row
+
+
+def _key(source: StoredSource) -> str:
+    """The columns of the key, as a statement names them."""
+    return ", ".join(_name(one, source) for one in source.key if one not in _without_columns(source))
+
+
+def _without_columns(source: StoredSource) -> tuple[str, ...]:
+    """The columns of a topic that are no columns of its stream or table: in the ksql dialect the bounds of windows."""
+    columns = ((str(one["name"]), str(one["type"])) for one in source.columns)
+    return bounds_in(source.key, columns) if is_ksql(source) else ()
 
 
 def _name(name: str, source: StoredSource) -> str:

@@ -138,6 +138,10 @@ class StatementReader(QueryReader):
 
     def _column(self) -> ColumnDefinition:
         begin = self.word
+        if self.is_at("PRIMARY") and self.is_before("KEY") and self.ahead(2).key == "(":
+            raise self._refused(
+                "PRIMARY KEY stands behind a column; expected it behind each column of the key, as in `id INT PRIMARY KEY`", begin
+            )
         name = self.written_name(expected="the name of a column")
         type = self.type()
         role, header = "", None

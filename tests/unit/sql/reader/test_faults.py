@@ -61,6 +61,10 @@ def faults(text, **options):
         ("SELECT a FROM t CROSS JOIN u", "there is no CROSS JOIN"),
         ("CREATE STREAM s (a INT NOT NULL, b INT)", "there is no NOT NULL: the columns that SQL declares may be null"),
         ("CREATE TABLE s (a INT PRIMARY KEY NOT NULL)", "there is no NOT NULL"),
+        (
+            "CREATE TABLE s (a INT, b INT, PRIMARY KEY (a, b))",
+            "PRIMARY KEY stands behind a column; expected it behind each column of the key",
+        ),
         ("SELECT a FROM t, u", "found ,; expected JOIN … ON between two sources"),
         ("SELECT a FROM t JOIN u", "found the end of the statement; expected ON"),
         ("SELECT a FROM t WINDOW TUMBLING (1 HOUR)", "found 1; expected SIZE"),

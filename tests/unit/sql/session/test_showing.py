@@ -46,6 +46,29 @@ def test_streams_and_tables(shop):
     assert table(shop, "DESCRIBE TABLES") == table(shop, "SHOW TABLES")
 
 
+def test_windowed_tables_of_the_ksql_dialect(shop):
+    """The bounds of windows are no columns of the ksql dialect, in no list and no description; in the other dialect they are."""
+    queries = "SELECT who, count(*) AS c FROM clicks WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY who"
+    shop.execute(f"CREATE TABLE hours AS {queries}")
+    assert dict(table(shop, "DESCRIBE hours EXTENDED"))["key"] == "who, window_start, window_end"
+    shop.execute("SET 'streamkit.sql.dialect' = 'ksql'")
+    shop.execute(f"CREATE TABLE counted AS {queries}")
+    found = {name: rest for name, *rest in table(shop, "SHOW TABLES")}
+    assert found["COUNTED"][1:3] == ["`who`", "`who` STRING, C BIGINT"]
+    assert found["hours"][1] == "who, window_start, window_end"
+    assert dict(table(shop, "DESCRIBE counted EXTENDED"))["key"] == "`who`"
+
+
+def test_aggregates_in_plans(shop):
+    """Aggregates of the ksql dialect have the name that the statement gives them, in the plan of a query too."""
+    shop.execute("SET 'streamkit.sql.dialect' = 'ksql'")
+    plan = "\n".join(
+        line for (line,) in table(shop, "EXPLAIN CREATE TABLE sums AS SELECT who, SUM(n) AS s FROM clicks GROUP BY who")
+    )
+    assert "S = SUM(n): int" in plan
+    assert "ksql_" not in plan
+
+
 def test_topics(shop):
     """Each topic with its format and rows, and what it is read as; ALL also those of applications, EXTENDED what they hold."""
     found = {name: rest for name, *rest in table(shop, "SHOW TOPICS")}
