@@ -12,9 +12,10 @@ from streamkit.errors import TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import ksql_type
 from streamkit.formats.format import WINDOW
+from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part as dotted_part
 from streamkit.plan.dotted_name import parts_of
-from streamkit.plan.expression import Alias, Call, Expression, Reference
+from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
 from streamkit.plan.inputs import sources_of
 from streamkit.plan.join_window import JoinWindow
 from streamkit.plan.joining import WIDENINGS
@@ -98,16 +99,21 @@ class Joining:
     outside: NamedOutside
 
     def joined(self, left: Scope, right: Scope) -> Scope:
-        """Both sides as one scope."""
+        """Both sides as one scope, whose windows are those of the left one."""
+        windows = self._common_windows(left, right)
+        if windows is not None and windows != _windows_in_keys(right):
+            right = self._with_ends(right, int(windows))
         sides = self._compared(left, right)
         (first, second), kind = self._in_order(*sides)
-        return replace(self._rows(first, second, kind), sources=(*left.sources, *right.sources))
+        return replace(self._rows(first, second, kind), sources=(*left.sources, *right.sources), windows=windows)
 
     def _compared(self, left: Scope, right: Scope) -> tuple[JoinSide, JoinSide]:
         """What the condition compares, of either side; TopologyError unless it is made of equalities of both sides."""
         places = self.text.places
         places.put_written(self.clause.on)
         pairs = [self._pair(part, left, right) for part in conjuncts(self.clause.on.expression)]
+        if {(Reference(name), Reference(name)) for name in BOUNDS} <= set(pairs) and left.bounds and right.bounds:
+            self._check_same_windows(left, right, "windows of one kind and length, or no equality of their ends")
         pairs += self._windows_of(left, right)
         sides = (JoinSide(left, tuple(one for one, _ in pairs)), JoinSide(right, tuple(other for _, other in pairs)))
         if self.meaning.names_results:
@@ -129,7 +135,6 @@ class Joining:
             return []
         windowed = [bool(one.bounds) for one in (left, right)]
         if all(windowed):
-            self._check_same_windows(left, right)
             return [(Reference(name), Reference(name)) for name in BOUNDS]
         if any(windowed):
             one, other = (left, right) if windowed[0] else (right, left)
@@ -140,15 +145,47 @@ class Joining:
             )
         return []
 
-    def _check_same_windows(self, left: Scope, right: Scope) -> None:
+    def _common_windows(self, left: Scope, right: Scope) -> str | None:
+        """
+        The windows of the result, which are those of the left side; None if they are not known, or a side has none.
+
+        TopologyError for sessions beside windows of one length, which ksqlDB refuses as well.
+        """
+        windows = [_windows_in_keys(one) if one.bounds else None for one in (left, right)]
+        if None in windows or not self.meaning.names_results:
+            return None
+        if SESSION in windows:
+            self._check_same_windows(left, right, "sessions on both sides, or on none")
+        return windows[0]
+
+    def _check_same_windows(self, left: Scope, right: Scope, expected: str) -> None:
         """TopologyError for windows of two lengths or kinds, whose bounds are never equal."""
         windows = [_windows_in_keys(one) for one in (left, right)]
         if None not in windows and windows[0] != windows[1]:
             first, second = ("sessions" if one == SESSION else f"windows of {one} ms" for one in windows)
             raise self._refused(
                 f"the keys of {' and '.join(left.sources)} have {first}, and those of {' and '.join(right.sources)} {second}, so no two are equal",
-                "windows of one kind and length",
+                expected,
             )
+
+    def _with_ends(self, side: Scope, size_ms: int) -> Scope:
+        """
+        The side with windows of this length in its key, and their own ends beside it.
+
+        A key is written with the start of its window alone, so windows of any two lengths are equal in ksqlDB if they start together.
+        """
+        own = fresh_name(f"{side.sources[0]}_{WINDOW_END}", side.names)
+        end = Call("timestamp_millis", (Call("add", (Call("unix_millis", (Reference(WINDOW_START),)), Literal(size_ms))),))
+        columns = [replace(one, column=own) if one.is_bound and one.column == WINDOW_END else one for one in side.columns or ()]
+        columns += [
+            replace(one, source="", is_shown=False) for one in side.columns or () if one.is_bound and one.column == WINDOW_END
+        ]
+        with written_at(self.text.at(self.clause.span)):
+            changes = side.rows.to_stream() if isinstance(side.rows, Table) else side.rows  # a table has its key as it is
+            assert isinstance(changes, Stream), "a global table has no windows"
+            moved = changes.with_columns(Column(Alias(Reference(WINDOW_END), own)), Column(Alias(end, WINDOW_END)))
+            rows = moved.to_table() if isinstance(side.rows, Table) else moved
+        return replace(side, rows=rows, columns=tuple(columns))
 
     def _pair(self, condition: Expression, left: Scope, right: Scope) -> tuple[Expression, Expression]:
         span = self._span(condition)
@@ -527,6 +564,8 @@ def _windows_in_keys(scope: Scope) -> str | None:
         return SESSION
     if isinstance(window, TimeWindow):
         return str(window.size_ms)
+    if scope.windows is not None:
+        return scope.windows
     decodings = [one.decoding for one in sources_of([scope.rows.node]) if one.decoding is not None]
     return decodings[0].keys.setting(WINDOW) or None if len(decodings) == 1 else None
 

@@ -109,6 +109,7 @@ class QueryLowering:
             raise self._error(
                 "a global table is only looked up; expected a stream or a table in FROM, which joins it", self.query.span
             )
+        result = replace(result, windows=scope.windows)
         return LoweredQuery(result, self.query.emit == FINAL, unnamed, repeated, tuple(item.name for item in items))
 
     def _names(self, scope: Scope) -> QueryNames:
@@ -286,13 +287,15 @@ class QueryLowering:
         """What is named outside of the condition of one join."""
         others = [one.on for number, one in enumerate(self.query.joins) if number != join]
         named = {one.name for written in (*self._everything(), *others) for one in references(written.expression)}
+        of_sources = [parts for parts in map(parts_of, named) if len(parts) == 2]
+        bounds = {f"{part(source)}.{bound}" for source, name in of_sources if (bound := self.meaning.bound(name)) is not None}
         folded = self.meaning.folded
         stars = {folded(item.qualifier.text) for item in self.query.items if isinstance(item, Star) and item.qualifier}
         has_all = self.meaning.names_results and any(
             isinstance(item, Star) and item.qualifier is None for item in self.query.items
         )
         whole = {side.sources[0] for side in sides if folded(side.sources[0]) in stars or has_all}
-        return NamedOutside(frozenset(named), frozenset(whole), tuple(self._aliases(sides)))
+        return NamedOutside(frozenset(named | bounds), frozenset(whole), tuple(self._aliases(sides)))
 
     def _aliases(self, sides: list[Scope]) -> Iterator[tuple[str, Expression]]:
         """The names that SELECT gives, with their expressions over one side."""

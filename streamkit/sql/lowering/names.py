@@ -172,10 +172,9 @@ class QueryNames:
             return Reference(part(self.scope.key[0]))
         if (bound := self.meaning.bound(name)) is not None:
             every = self.scope.columns or ()
-            column = next(
-                (one.column for one in every if one.is_bound and one.name == bound and source in (None, one.source)),
-                bound if bound in self.others else None,
-            )
+            found = [one.column for one in every if one.is_bound and one.name == bound and source in (None, one.source)]
+            is_in_key = source is None and bound in found  # also where a side of a join has a bound of its own
+            column = bound if is_in_key or (not found and bound in self.others) else next(iter(found), None)
             return None if column is None else Call("unix_timestamp", (Reference(part(column)),))
         if name == ROW_TIMES and not isinstance(self.scope.rows, Stream):
             times = [one for one in self.scope.columns or () if one.name == ROW_TIMES and source in (None, one.source)]

@@ -37,12 +37,14 @@ class QuerySource:
     A stream or table that a query may name, with its columns and its key; both None if they are not known.
 
     The type of a column is None if that alone is not known. `with_times` gives a table with a column more, ROWTIME; None where it cannot.
+    `windows` are those in the keys of a join, as formats of keys say them; None of other rows, which say them on their own.
     """
 
     rows: AnyRows
     columns: tuple[tuple[str, str | None], ...] | None = None
     key: Key | None = None
     with_times: Callable[[], Table] | None = field(default=None, compare=False, repr=False)
+    windows: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Scope:
     `computed` has the columns that a clause has computed already, by the expressions that they are. `joined` has, by the name of columns
     that a join compares under one name, the column of both and the sources that have it.
     `partly_known` are sources of a join that do not say their columns, so that those alone are known which the query names with them.
-    `made_up_key` says that a full join made the key, which is no source's own column.
+    `made_up_key` says that a full join made the key, which is no source's own column. `windows` are those of a source.
     """
 
     rows: AnyRows
@@ -83,6 +85,7 @@ class Scope:
     made_up_key: bool = False
     partly_known: tuple[str, ...] = ()
     computed: Mapping[Expression, str] = field(default_factory=dict)
+    windows: str | None = None
 
     @property
     def shown(self) -> tuple[ScopeColumn, ...]:
@@ -172,10 +175,10 @@ class Scope:
 def of_source(source: QuerySource, name: str) -> Scope:
     """The scope of a single source, under the name that the query has for it."""
     if source.columns is None:
-        return Scope(source.rows, (name,), None, source.key)
+        return Scope(source.rows, (name,), None, source.key, windows=source.windows)
     bounds = bounds_in(source.key or (), source.columns)
     columns = tuple(ScopeColumn(name, column, column, type, is_bound=column in bounds) for column, type in source.columns)
-    return Scope(source.rows, (name,), columns, source.key)
+    return Scope(source.rows, (name,), columns, source.key, windows=source.windows)
 
 
 def bounds_in(key: Iterable[str], columns: Iterable[tuple[str, str | None]]) -> tuple[str, ...]:

@@ -65,13 +65,14 @@ def shown(rows: Sequence[Row], key: str) -> list[tuple[Any, ...]]:
     return [(ms(row["window_start"]), row["l"], row["r"], ms(row["_timestamp"])) for row in rows if row["k"] == key]
 
 
-def by_hand(piped: Piped, how: str, key: str) -> list[tuple[Any, ...]]:
-    """What a join of both sides' tumbling windows gives for a key, by the rules of Kafka Streams."""
+def by_hand(piped: Piped, how: str, key: str, right_size_ms: int = SIZE_MS) -> list[tuple[Any, ...]]:
+    """What a join of both sides' tumbling windows gives for a key, by the rules of Kafka Streams; windows of two lengths meet by their starts."""
     sums: dict[tuple[str, int], tuple[int, int]] = {}
     given, now = [], 0
     for one, which, value, time in piped:
-        now, start = max(now, time), time // SIZE_MS * SIZE_MS
-        if one != key or start + SIZE_MS + GRACE_MS <= now:
+        size_ms = SIZE_MS if which == "l" else right_size_ms
+        now, start = max(now, time), time // size_ms * size_ms
+        if one != key or start + size_ms + GRACE_MS <= now:
             continue
         total, newest = sums.get((which, start), (0, time))
         sums[which, start] = (total + value, max(newest, time))
@@ -94,6 +95,24 @@ def test_a_change_meets_the_other_side_of_its_window(how: str, cuts: Sequence[An
         for key in "ab":
             assert shown(rows, key) == by_hand(piped, how, key)
         assert len(rows) > 2
+
+
+@pytest.mark.parametrize(("how", "cut"), in_turn(HOW, CUTS[:2]))
+def test_windows_of_two_lengths_meet_by_their_starts(how: str, cut: Any) -> None:
+    """A table whose windows get other ends on their way through a stream is joined with windows of that length, each change of it, too."""
+    app = sk.Topology("lengths")
+    longer = side(app, "r", sk.tumbling(f"{2 * SIZE_MS} ms", grace=f"{GRACE_MS} ms"))
+    ends = F.timestamp_millis(F.unix_millis("window_start") + SIZE_MS)
+    moved = longer.to_stream().with_columns(own_end=F.col("window_end"), window_end=ends).to_table()
+    side(app, "l", tumbling()).join(moved, how=how).to_stream().to("out")
+    tasks, batching = cut
+    piped = records(7)
+    (rows,) = read(app, piped, "out", tasks=tasks, batching=batching)
+    assert len(rows) > 2
+    for key in "ab":
+        assert shown(rows, key) == by_hand(piped, how, key, 2 * SIZE_MS)
+    assert {ms(row["window_end"]) - ms(row["window_start"]) for row in rows} == {SIZE_MS}
+    assert {ms(row["own_end"]) - ms(row["window_start"]) for row in rows if row["own_end"] is not None} == {2 * SIZE_MS}
 
 
 @pytest.mark.parametrize("window", WINDOWS)

@@ -10,6 +10,9 @@ from streamkit.sql.tree.query import Order, WindowClause, Within
 from tests.kit.sql_queries import join, query, rows_of, written
 
 HOUR = Within(3_600_000, 3_600_000, 0)
+KEY = ("k", "window_start", "window_end")
+WINDOW = "k string, window_start timestamp, window_end timestamp"
+SAME_WINDOW = "h.k = d.k AND h.window_start = d.window_start AND h.window_end = d.window_end"
 HOURLY = WindowClause("tumbling", 3_600_000)
 
 
@@ -21,6 +24,8 @@ def handles():
         "orders": app.table("orders", schema="number int, customer string", key="number"),
         "countries": app.global_table("countries", schema="code string, label string", key="code"),
         "unknown": app.stream("unknown"),
+        "hours": app.table("hours", schema=f"{WINDOW}, n int", key=KEY, windowed=sk.tumbling("1 hour", grace="0 s")),
+        "days": app.table("days", schema=f"{WINDOW}, m int", key=KEY, windowed=sk.tumbling("1 day", grace="0 s")),
     }
 
 
@@ -82,6 +87,10 @@ REFUSED = {
     "tables by no key": (
         query(["name"], "users u", join("inner", "orders o", "u.name = o.customer")),
         "that of o is number, that of u id",
+    ),
+    "windows of two lengths": (
+        query(["n", "m"], "hours h", join("inner", "days d", SAME_WINDOW)),
+        "the keys of h have windows of 3600000 ms, and those of d windows of 86400000 ms, so no two are equal",
     ),
     "tables FULL by a foreign key": (query(["name"], "orders o", join("full", "users u", "o.customer = u.id")), "a FULL JOIN of tables compares both"),
     "a condition on one side": (
