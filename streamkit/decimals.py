@@ -5,13 +5,27 @@ Arrow multiplies at the width of a type, and takes what is left behind an overfl
 that it looks up in a table, also behind the end of the table. So what cannot fit is refused here, before Arrow computes.
 By a divisor of more than one word of 32 bits, such as 10**13, it divides some numbers wrongly: 4294967295.999999999999999999 cut off to a
 whole number is 4294967294. So digits behind the point go nine at a time.
+
+Python computes with decimals by the context of the thread, which belongs to the user: its digits, its rounding, what it raises. Even `abs(x)`
+rounds by it. So whatever is computed one by one goes by `DECIMAL_CONTEXT`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+from decimal import (
+    MAX_EMAX,
+    MIN_EMIN,
+    ROUND_CEILING,
+    ROUND_FLOOR,
+    ROUND_HALF_EVEN,
+    ROUND_HALF_UP,
+    Context,
+    Decimal,
+    DivisionByZero,
+    InvalidOperation,
+)
 from functools import cache
 
 import pyarrow as pa
@@ -27,6 +41,7 @@ ROUND_OF_ARROW = {
     "up": ROUND_CEILING,
     "down": ROUND_FLOOR,
 }
+DECIMAL_CONTEXT = Context(1200, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, 1, 0, [], [InvalidOperation, DivisionByZero])
 WORD_DIGITS = 9  # so many digits are cut off at a time: 10**9 is one word
 _INTEGER_DIGITS_MAX = 20
 _EXPONENT_DIGITS_MAX = 9
@@ -77,8 +92,10 @@ def rounded(numbers: pa.Array | pa.Scalar, scale: int, mode: str) -> pa.Array | 
     if scale < -2:  # Arrow compares no decimals of scales below 0
         if isinstance(numbers, pa.Scalar):
             return rounded(pa.array([numbers], numbers.type), scale, mode)[0]
-        unit, context = Decimal(1).scaleb(-scale), Context(prec=2 * WIDE_DIGITS_MAX, rounding=ROUND_OF_ARROW[mode])
-        return pa.array([value and value.quantize(unit, None, context) for value in numbers.to_pylist()], type)
+        unit = power_of_ten(-scale)
+        return pa.array(
+            [value and value.quantize(unit, ROUND_OF_ARROW[mode], DECIMAL_CONTEXT) for value in numbers.to_pylist()], type
+        )
     near = cut_off(wide, scale + 2)
     if mode != "half_towards_infinity" and near.type != wide.type:
         near = _with_traces(near, wide)
@@ -96,7 +113,7 @@ def _with_traces(near: pa.Array, numbers: pa.Array) -> pa.Array:
     narrow = near.cast(type)
     is_lossy = pc.not_equal(near.cast(numbers.type), numbers)
     ends_in_zero = pc.equal(cut_off(near, type.scale - 1).cast(type), narrow)
-    up, down = (pa.scalar(Decimal(sign).scaleb(-type.scale), type) for sign in (1, -1))
+    up, down = (pa.scalar(Decimal((sign, (1,), -type.scale)), type) for sign in (0, 1))
     moved = pc.add(narrow, pc.if_else(pc.greater(numbers, pa.scalar(Decimal(0), numbers.type)), up, down))
     return pc.if_else(pc.and_(is_lossy, ends_in_zero), moved.cast(near.type), near)
 
@@ -112,7 +129,7 @@ def _with_fewer_digits(numbers: pa.Array | pa.ChunkedArray | pa.Scalar, scale: i
 def _check_bounds(numbers: pa.Array | pa.ChunkedArray, type: pa.DataType) -> None:
     """ArrowInvalid for decimals that have more digits before the point than the type has."""
     bounds = pc.min_max(numbers)
-    end = Decimal(1).scaleb(type.precision - type.scale)
+    end = power_of_ten(type.precision - type.scale)
     for bound in (bounds["min"], bounds["max"]):
         if bound.is_valid and bound.as_py().copy_abs() >= end:
             raise _too_large(type)
@@ -144,7 +161,12 @@ def is_fit(value: Decimal, type: pa.DataType) -> bool:
 @cache
 def _step(precision: int, scale: int) -> tuple[Decimal, Context]:
     """The distance between two decimals of a type, and a context that makes NaN of what has too many digits."""
-    return Decimal(1).scaleb(-scale), Context(prec=precision, traps=[])
+    return power_of_ten(-scale), Context(precision, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, 1, 0, [], [])
+
+
+def power_of_ten(exponent: int) -> Decimal:
+    """10 to the power of a number, such as 0.001."""
+    return Decimal((0, (1,), exponent))
 
 
 def _too_large(type: pa.DataType) -> pa.ArrowInvalid:

@@ -10,6 +10,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 from uuid import UUID
 
+from streamkit.decimals import DECIMAL_CONTEXT
+
 
 def avro_reader(schema: str) -> Callable[[Any], Any]:
     """
@@ -55,7 +57,7 @@ def _read_parts(value: Any, kind: str, schema: Any, named: Mapping[str, Any]) ->
 def _decimal(value: Any) -> Any:
     is_number = isinstance(value, int | float | str) and not isinstance(value, bool)
     try:
-        return Decimal(str(value)) if is_number else value
+        return Decimal(str(value), DECIMAL_CONTEXT) if is_number else value
     except InvalidOperation:
         raise ValueError(f"{value!r} is no decimal") from None
 

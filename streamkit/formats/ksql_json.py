@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from streamkit.chunks import one_batch
 from streamkit.data_type import decimal_of, element_of, entry_of, fields_of
+from streamkit.decimals import DECIMAL_CONTEXT
 from streamkit.formats.decoded import Decoded
 from streamkit.formats.format import UNWRAPPED, Format
 from streamkit.formats.json_documents import HALF_ESCAPE, JsonNumber, read_first_document, with_whole_characters
@@ -165,7 +166,7 @@ def _number_text(value: JsonNumber) -> str:
     if value.is_whole:
         return "0" if value == "-0" else str(value)
     number = decimal.Decimal(value)
-    return str(number or number.copy_abs())
+    return DECIMAL_CONTEXT.to_sci_string(number or number.copy_abs())
 
 
 def json_text(value: Any) -> str:

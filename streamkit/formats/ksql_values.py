@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, is_nested, to_arrow
+from streamkit.decimals import DECIMAL_CONTEXT, power_of_ten
 from streamkit.formats.counted_times import counted
 from streamkit.formats.decoded import Decoded, nullable
 from streamkit.schema import Schema
 
 INT_BITS, BIGINT_BITS = 32, 64
-EXACT = decimal.Context(prec=80)
 MOMENTS = ("timestamp", "timestamp_ntz")  # the types of values that are milliseconds here, and microseconds in Arrow
 DOUBLE_RANGE = (1e-3, 1e7)  # of doubles that Java writes without an exponent
 _BLANKS = "".join(map(chr, range(0x21)))
@@ -142,7 +142,7 @@ def fitting_decimal(value: decimal.Decimal, type: str) -> decimal.Decimal:
     assert digits is not None
     if not value.is_finite():
         raise UnreadableValueError(f"{value} is no decimal")
-    found = value.quantize(decimal.Decimal(1).scaleb(-digits[1]), context=EXACT)
+    found = value.quantize(power_of_ten(-digits[1]), context=DECIMAL_CONTEXT)
     if found != value or len(found.as_tuple().digits) > digits[0]:
         raise UnreadableValueError(f"{value} does not fit in DECIMAL({digits[0]}, {digits[1]})")
     return found
@@ -174,7 +174,7 @@ def double_text(value: float) -> str:
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or DOUBLE_RANGE[0] <= abs(value) < DOUBLE_RANGE[1]:
         return repr(value)  # Python has no exponent there, either
-    digits, _, exponent = f"{decimal.Decimal(repr(value)).normalize():e}".partition("e")
+    digits, _, exponent = f"{decimal.Decimal(repr(value)).normalize(DECIMAL_CONTEXT):e}".partition("e")
     return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
 
 

@@ -12,6 +12,7 @@ import decimal
 from typing import Any
 
 from streamkit.data_type import decimal_of
+from streamkit.decimals import DECIMAL_CONTEXT, power_of_ten
 
 DATE, TIME_OF_DAY, DECIMAL = "google.type.Date", "google.type.TimeOfDay", "confluent.type.Decimal"
 DECIMAL_WITHOUT_DIGITS = "decimal(38,18)"  # of a field that does not say them
@@ -24,7 +25,6 @@ FIRST_DAY, LAST_DAY = (
     (dt.date.max - _EPOCH_DAY).days,
 )  # of what Google's messages hold, from 1970
 DAY_MICROS = 86_400_000_000
-_EXACT = decimal.Context(prec=80)
 
 FILES = {
     "google/type/date.proto": (
@@ -109,7 +109,7 @@ def value_of(found: Any, message: str) -> Any:
     if len(found.value) > _DECIMAL_BYTES_MAX:
         raise ValueError(f"a decimal of {len(found.value)} bytes; expected at most 38 digits")
     unscaled = int.from_bytes(found.value, "big", signed=True)
-    return decimal.Decimal(unscaled).scaleb(-found.scale, context=_EXACT)
+    return decimal.Decimal(unscaled).scaleb(-found.scale, context=DECIMAL_CONTEXT)
 
 
 def parts_of(value: Any, message: str, field: Any) -> dict[str, Any]:
@@ -130,9 +130,9 @@ def parts_of(value: Any, message: str, field: Any) -> dict[str, Any]:
     if type == DECIMAL_WITHOUT_DIGITS and not _params(field):
         scale = max(0, -int(given.as_tuple().exponent))
         digits = (38, scale)
-    fitting = given.quantize(decimal.Decimal(1).scaleb(-digits[1]), context=_EXACT)
+    fitting = given.quantize(power_of_ten(-digits[1]), context=DECIMAL_CONTEXT)
     if fitting != given or len(fitting.as_tuple().digits) > digits[0]:
         raise ValueError(f"the field {field.name!r} is decimal({digits[0]},{digits[1]}); {given} has other digits")
-    unscaled = int(fitting.scaleb(digits[1], context=_EXACT))
+    unscaled = int(fitting.scaleb(digits[1], context=DECIMAL_CONTEXT))
     size = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
     return {"value": unscaled.to_bytes(size, "big", signed=True), "precision": digits[0], "scale": digits[1]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from decimal import Decimal
+from fractions import Fraction
 
 from streamkit.errors import ConfigError
 
@@ -62,26 +62,26 @@ def duration_text(length_ms: int) -> str:
     return f"{length_ms} ms"
 
 
-def _exact_ms(value: dt.timedelta | str, what: str) -> Decimal:
+def _exact_ms(value: dt.timedelta | str, what: str) -> Fraction:
     if isinstance(value, dt.timedelta):
-        return Decimal(value // dt.timedelta(microseconds=1)) / 1_000
+        return Fraction(value // dt.timedelta(microseconds=1), 1_000)
     if isinstance(value, str):
         return _parse(value, what)
     raise ConfigError(f"the {what} {value!r} has no unit; {_EXPECTED}")
 
 
-def _parse(text: str, what: str) -> Decimal:
+def _parse(text: str, what: str) -> Fraction:
     rest = text.strip().lower()
     negative = rest.startswith("-")
     rest = rest.removeprefix("-")
-    total = Decimal(0)
+    total = Fraction(0)
     if not rest:
         raise ConfigError(f"the {what} {text!r} cannot be read; {_EXPECTED}")
     while rest:
         match = _PART.match(rest)
         if match is None:
             raise ConfigError(f"the {what} {text!r} cannot be read; {_EXPECTED}")
-        total += Decimal(match[1]) * _unit_ms(match[2], text, what)
+        total += Fraction(match[1]) * _unit_ms(match[2], text, what)
         rest = rest[match.end() :].lstrip()
     return -total if negative else total
 

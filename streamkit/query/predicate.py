@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.decimals import DECIMAL_CONTEXT, power_of_ten
 from streamkit.errors import ConfigError
 from streamkit.query.condition import COMPARISONS, QueryCondition, compared
 from streamkit.query.moment import parse_moment
@@ -34,7 +35,6 @@ _TOKEN = re.compile(
 )
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _WORDS = frozenset(("and", "or", "not", "is", "null", "in", "between", "like", "true", "false"))
-_EXACT = decimal.Context(prec=100)  # more digits than a column has
 _KNOWN = "known are = != < <= > >=, IS NULL, IN (…), BETWEEN, LIKE, AND, OR, NOT and brackets"
 
 
@@ -249,14 +249,14 @@ def _number(text: str, kind: pa.DataType) -> pa.Scalar:
 def _decimal(text: str, kind: pa.DataType) -> pa.Scalar:
     """The number, or one with few digits that lies as it does between all those that the column can have."""
     try:
-        exact = decimal.Decimal(text)
+        exact = decimal.Decimal(text, DECIMAL_CONTEXT)
     except decimal.InvalidOperation:
         raise ConfigError(f"the condition has the number {text}; expected one with an exponent of at most 18 digits") from None
-    limit = decimal.Decimal(1).scaleb(kind.precision - kind.scale)
-    number = min(max(exact, -limit), limit)
-    step = decimal.Decimal(1).scaleb(-kind.scale)
-    below = number.quantize(step, decimal.ROUND_FLOOR, _EXACT)
-    found = below if below == number else _EXACT.add(below, step / 2)
+    limit = power_of_ten(kind.precision - kind.scale)
+    number = min(max(exact, limit.copy_negate()), limit)
+    below = number.quantize(power_of_ten(-kind.scale), decimal.ROUND_FLOOR, DECIMAL_CONTEXT)
+    half = decimal.Decimal((0, (5,), -kind.scale - 1))
+    found = below if below == number else DECIMAL_CONTEXT.add(below, half)
     return pa.scalar(found, pa.decimal256(kind.precision + 2, kind.scale + 1))
 
 

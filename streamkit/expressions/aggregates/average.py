@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Mask
 from streamkit.data_type import decimal_of, to_arrow
-from streamkit.decimals import rounded
+from streamkit.decimals import DECIMAL_CONTEXT, power_of_ten, rounded
 from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, register, takes
 from streamkit.expressions.aggregates.sum import lift, merge, subtract, total_and_count
 from streamkit.expressions.aggregates.total import PRECISION_MAX, exact_total
@@ -67,7 +67,7 @@ def _large_means(near: pa.Array, rows: Mask, totals: States, counts: pa.Array, l
     means: list[Decimal | None] = []
     for row in np.flatnonzero(rows).tolist():
         mean = _exact_mean(totals, counts[row].as_py(), row, layout.scale)
-        if mean is not None and abs(mean) >= Decimal(1).scaleb(layout.precision - layout.scale):
+        if mean is not None and mean.copy_abs() >= power_of_ten(layout.precision - layout.scale):
             overflowed[row], found, mean = True, found or str(mean), None
         means.append(mean)
     known = pc.if_else(pa.array(rows), pa.scalar(None, near.type), near).cast(layout)
@@ -78,8 +78,8 @@ def _large_means(near: pa.Array, rows: Mask, totals: States, counts: pa.Array, l
 def _exact_mean(totals: States, count: int, row: int, scale: int) -> Decimal | None:
     if not count:
         return None
-    with localcontext(prec=PRECISION_MAX * 4):
-        return (Decimal(exact_total(totals, row)) / count).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+    with localcontext(DECIMAL_CONTEXT, prec=PRECISION_MAX * 4):
+        return (Decimal(exact_total(totals, row)) / count).quantize(power_of_ten(-scale), ROUND_HALF_UP)
 
 
 def avg(column: Column | str) -> Column:

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from streamkit.arrays import Doubles, Integers, Mask
 from streamkit.conditionals import if_else
 from streamkit.data_type import array_of, decimal_of, to_arrow
+from streamkit.decimals import DECIMAL_CONTEXT, power_of_ten
 from streamkit.errors import CorruptionError
 from streamkit.expressions.aggregates.collection import ELEMENTS_MAX
 from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, register
@@ -381,7 +382,7 @@ def _in_type(numbers: Doubles, is_null: Mask, kind: str) -> pa.Array:
         with np.errstate(over="ignore"):
             return pa.array(numbers.astype(np.float32 if kind == "float" else np.float64), mask=is_null)
     if digits := decimal_of(kind):
-        unit, largest = Decimal(1).scaleb(-digits[1]), Decimal(10 ** digits[0] - 1).scaleb(-digits[1])
+        unit, largest = power_of_ten(-digits[1]), Decimal((0, (9,) * digits[0], -digits[1]))
         exact = [None if null else _decimal(one, unit, largest) for one, null in zip(numbers.tolist(), is_null, strict=True)]
         return pa.array(exact, to_arrow(kind))
     storage = {"date": pa.int32(), "timestamp": pa.int64()}.get(kind, to_arrow(kind))
@@ -392,9 +393,10 @@ def _in_type(numbers: Doubles, is_null: Mask, kind: str) -> pa.Array:
 
 
 def _decimal(number: float, unit: Decimal, largest: Decimal) -> Decimal:
-    if abs(number) >= largest:
-        return largest if number > 0 else -largest
-    return Decimal(repr(number)).quantize(unit, ROUND_HALF_UP)
+    exact = Decimal(repr(number))
+    if exact.copy_abs() >= largest:
+        return largest.copy_sign(exact)
+    return exact.quantize(unit, ROUND_HALF_UP, DECIMAL_CONTEXT)
 
 
 def percentile_approx(col: Column | str, percentage: Column | float | Sequence[float], accuracy: Column | int = 10000) -> Column:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from streamkit.arrays import AnyArray, Integers, Mask
 from streamkit.data_type import from_arrow, to_arrow
+from streamkit.decimals import DECIMAL_CONTEXT, power_of_ten
 from streamkit.expressions.aggregates.function import States, argument_type
 from streamkit.expressions.core.accumulation import Accumulator, accumulated
 from streamkit.expressions.core.same_numbers import zeros
@@ -87,8 +88,8 @@ def exact_total(totals: States, row: int) -> int | Decimal:
     if isinstance(total, int):
         return int(total + carry * WORD)
     layout = totals[0].type
-    with localcontext(prec=PRECISION_MAX * 3):
-        return Decimal(total + carry * Decimal(1).scaleb(layout.precision - layout.scale))
+    with localcontext(DECIMAL_CONTEXT):
+        return Decimal(total + carry * power_of_ten(layout.precision - layout.scale))
 
 
 def _are_zero(values: Integers) -> bool:

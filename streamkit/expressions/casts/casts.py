@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import FLOATS, INTEGERS, atomic_types, decimal_of, is_nested, to_arrow
-from streamkit.decimals import cut_off
+from streamkit.decimals import DECIMAL_CONTEXT, cut_off
 from streamkit.expressions.casts.nested_casts import convert_nested, inner_pairs
 from streamkit.expressions.casts.reading import READERS, read_decimals
 from streamkit.expressions.casts.writing import WRITERS, write_decimals, write_floats
@@ -220,7 +220,7 @@ def _decimal_to_timestamp(values: pa.Array, type: str) -> pa.Array:
     """Seconds, cut off behind the microsecond; as in Java, what is beyond 64 bits wraps around."""
     scale = values.type.scale
     if values.type.precision - scale > SECOND_DIGITS:
-        with decimal.localcontext(prec=WIDEST):
+        with decimal.localcontext(DECIMAL_CONTEXT):
             micros = [None if value is None else wrapped_long(int(value * MICROSECONDS)) for value in values.to_pylist()]
         return pa.array(micros, pa.int64()).cast(to_arrow(type))
     wide = values.cast(pa.decimal256(WIDEST - 10, scale))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from functools import lru_cache, partial
 from math import isnan
 from typing import Any
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, is_nested
+from streamkit.decimals import DECIMAL_CONTEXT, power_of_ten
 from streamkit.expressions.casts.casts import family_of
 from streamkit.expressions.casts.writing import WRITERS
 from streamkit.expressions.core.column import Column
@@ -42,7 +43,6 @@ _FLAGS = {"s": "-", "b": "-", "c": "-", "d": "-+ 0,(", "x": "-#0", "o": "-#0", "
 _LIKE = {"S": "s", "B": "b", "C": "c", "X": "x", "E": "e"}
 _NUMBERS = {"d": INTEGERS, "x": INTEGERS, "o": INTEGERS, "f": FLOATS, "e": FLOATS, "c": ("tinyint", "smallint", "int")}
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-_WIDE = Context(prec=1200)
 _WIDTH_MAX = 10_000
 PLACES_MAX = 800  # behind a point; a double has no digits beyond
 _DIGITS_MAX = 15  # a double has them all, so that its text and its value round alike
@@ -260,7 +260,7 @@ def _magnitude(part: Specifier, value: float) -> str:
     places = 6 if part.precision is None else part.precision
     number = _shortest(abs(value))
     if part.kind == "f":
-        return f"{number.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, _WIDE):{comma}f}"
+        return f"{number.quantize(power_of_ten(-places), ROUND_HALF_UP, DECIMAL_CONTEXT):{comma}f}"
     return _scientific(number, places)
 
 
@@ -273,10 +273,10 @@ def _shortest(value: float) -> Decimal:
 def _scientific(number: Decimal, places: int) -> str:
     """One digit before the point, and two at least of the exponent."""
     exponent = number.adjusted() if number else 0
-    digits = number.scaleb(-exponent).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, _WIDE)
+    digits = number.scaleb(-exponent, DECIMAL_CONTEXT).quantize(power_of_ten(-places), ROUND_HALF_UP, DECIMAL_CONTEXT)
     if digits >= 10:
         exponent += 1
-        digits = (digits / 10).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, _WIDE)
+        digits = digits.scaleb(-1, DECIMAL_CONTEXT).quantize(power_of_ten(-places), ROUND_HALF_UP, DECIMAL_CONTEXT)
     return f"{digits:f}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
@@ -320,7 +320,7 @@ def _with_places(number: Datum, places: pa.Scalar) -> Datum:
 def _grouped(value: int | Decimal, places: int) -> str:
     if isinstance(value, int):
         return f"{value:,}" + ("." + "0" * places if places else "")
-    rounded = value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN, _WIDE)
+    rounded = value.quantize(power_of_ten(-places), ROUND_HALF_EVEN, DECIMAL_CONTEXT)
     text = f"{rounded:,f}"
     return "-" + text if value < 0 and not text.startswith("-") else text
 
@@ -333,4 +333,4 @@ def _grouped_float(value: float, places: int) -> str:
         return "\u221e" if value > 0 else "-\u221e"
     if abs(value) < 10.0 ** (_DIGITS_MAX - places):
         return f"{value:,.{places}f}"
-    return f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN, _WIDE):,f}"
+    return f"{Decimal(repr(value)).quantize(power_of_ten(-places), ROUND_HALF_EVEN, DECIMAL_CONTEXT):,f}"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import to_arrow
-from streamkit.decimals import decimals_of_python
+from streamkit.decimals import DECIMAL_CONTEXT, decimals_of_python, power_of_ten
 from streamkit.expressions.core.numbers import WIDEST, fit_decimal, with_validity
 from streamkit.expressions.times.reading_times import read_moments
 
@@ -65,10 +65,14 @@ def read_decimals(texts: TextArray, type: str) -> pa.Array:
 def _read_decimals_slowly(texts: TextArray, type: str) -> pa.Array:
     """In Python, because exponents are rare."""
     target = to_arrow(type)
-    step = decimal.Decimal(1).scaleb(-target.scale)
-    context = decimal.Context(prec=2 * WIDEST, rounding=decimal.ROUND_HALF_UP)
+    step = power_of_ten(-target.scale)
     try:
-        values = [None if text is None else decimal.Decimal(text).quantize(step, context=context) for text in texts.to_pylist()]
+        values = [
+            None
+            if text is None
+            else decimal.Decimal(text, DECIMAL_CONTEXT).quantize(step, decimal.ROUND_HALF_UP, DECIMAL_CONTEXT)
+            for text in texts.to_pylist()
+        ]
     except decimal.InvalidOperation:
         raise pa.ArrowInvalid(f"a number does not fit into {type}") from None
     return decimals_of_python(values, target)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
-from streamkit.decimals import rounded
+from streamkit.decimals import DECIMAL_CONTEXT, power_of_ten, rounded
 from streamkit.expressions.core.coercion import (
     PRECISION_MAX,
     adjusted_decimal,
@@ -235,9 +235,12 @@ def _is_long(value: Datum) -> Datum:
     """Which decimals have more digits than a word of 32 bits holds; false for null."""
     if value.type.precision < WORD_DIGITS:
         return pa.scalar(False)
-    end = Decimal(2**32).scaleb(-value.type.scale)
+    end = Decimal(2**32).scaleb(-value.type.scale, DECIMAL_CONTEXT)
     is_long = pc.or_(
-        *(compare(value, pa.scalar(bound, value.type)) for compare, bound in ((pc.greater_equal, end), (pc.less_equal, -end)))
+        *(
+            compare(value, pa.scalar(bound, value.type))
+            for compare, bound in ((pc.greater_equal, end), (pc.less_equal, end.copy_negate()))
+        )
     )
     return pc.fill_null(is_long, False)
 
@@ -247,13 +250,13 @@ def decimals_by_row(type: str, compute: Callable[[Decimal, Decimal], Decimal | i
     is_constant = isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar)
     count = 1 if is_constant else max(len(one) for one in (left, right) if isinstance(one, pa.Array))
     columns = [[one.as_py()] * count if isinstance(one, pa.Scalar) else one.to_pylist() for one in (left, right)]
-    with localcontext(prec=4 * WIDEST):
+    with localcontext(DECIMAL_CONTEXT, prec=4 * WIDEST):
         try:
             found = [None if a is None or b is None else compute(a, b) for a, b in zip(*columns)]
         except (DivisionByZero, InvalidOperation, ZeroDivisionError):
             raise pa.ArrowInvalid("division by zero") from None
         if digits := decimal_of(type):
-            unit = Decimal(1).scaleb(-digits[1])
+            unit = power_of_ten(-digits[1])
             found = [None if value is None else Decimal(value).quantize(unit, ROUND_HALF_UP) for value in found]
     result = pa.array(found, to_arrow(type))
     return result[0] if is_constant else result

@@ -30,6 +30,7 @@ from streamkit.data_type import (
     struct_of,
     to_arrow,
 )
+from streamkit.decimals import DECIMAL_CONTEXT, power_of_ten
 from streamkit.expressions.casts.casts import family_of
 from streamkit.expressions.casts.nested_casts import convert_nested
 from streamkit.expressions.casts.reading import READERS
@@ -227,11 +228,11 @@ def _float(value: Any, type: str) -> float:
 def _decimal(value: Any, type: str) -> decimal.Decimal | None:
     _expect(isinstance(value, (int, decimal.Decimal, str)) and not isinstance(value, bool))
     precision, scale = decimal_of(type) or (0, 0)
-    with decimal.localcontext(prec=1100, rounding=decimal.ROUND_HALF_UP):
+    with decimal.localcontext(DECIMAL_CONTEXT, rounding=decimal.ROUND_HALF_UP):
         try:
-            number = decimal.Decimal(value)
+            number = decimal.Decimal(value, DECIMAL_CONTEXT)
             _expect(number.is_finite() and not (isinstance(value, str) and (value != value.strip() or "_" in value)))
-            rounded = number.quantize(decimal.Decimal(1).scaleb(-scale))
+            rounded = number.quantize(power_of_ten(-scale))
         except decimal.InvalidOperation:
             raise BrokenError from None
     return rounded if len(rounded.as_tuple().digits) <= precision else None

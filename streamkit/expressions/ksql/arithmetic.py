@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal, Inexact, InvalidOperation, localcontext
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_UP, Context, Decimal, Inexact, InvalidOperation, localcontext
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import decimal_of, to_arrow
+from streamkit.decimals import DECIMAL_CONTEXT, power_of_ten
 from streamkit.expressions.core.coercion import adjusted_decimal
 from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.numbers import WIDEST, values_of, with_validity
@@ -27,7 +28,7 @@ from streamkit.expressions.ksql.signature import as_decimal, is_number, ksql_typ
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import OF_KSQL
 
-_UNROUNDED = Context(prec=2 * WIDEST, traps=[Inexact, InvalidOperation])
+_UNROUNDED = Context(2 * WIDEST, ROUND_HALF_UP, MIN_EMIN, MAX_EMAX, 1, 0, [], [Inexact, InvalidOperation])
 _DecimalDigits = tuple[int, int]
 
 
@@ -148,8 +149,7 @@ def _check_divisor(left: Datum, right: Datum) -> None:
 def _quotient(left: Decimal, right: Decimal, digits: _DecimalDigits, is_cut: bool) -> Decimal:
     """The quotient, which must fit as it is; it is rounded where 38 digits are not all that its type should have."""
     found = left / right
-    unit = Decimal(1).scaleb(-digits[1])
-    return found.quantize(unit, ROUND_HALF_UP if is_cut else None, _UNROUNDED if not is_cut else None)
+    return found.quantize(power_of_ten(-digits[1]), ROUND_HALF_UP, DECIMAL_CONTEXT if is_cut else _UNROUNDED)
 
 
 def _of_decimals(expression: TypedExpression, compute: Callable[[Decimal, Decimal], Decimal], left: Datum, right: Datum) -> Datum:
@@ -159,7 +159,7 @@ def _of_decimals(expression: TypedExpression, compute: Callable[[Decimal, Decima
     pairs = zip(*(broadcast(one, counts[0] if counts else 1).to_pylist() for one in (left, right)))
     found: list[Decimal | None] = []
     failed: list[bool] = []
-    with localcontext(prec=2 * WIDEST):
+    with localcontext(DECIMAL_CONTEXT, prec=2 * WIDEST):
         for one, other in pairs:
             try:
                 value = None if one is None or other is None else compute(one, other)

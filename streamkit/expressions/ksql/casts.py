@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, is_nested, normalise_type, to_arrow
-from streamkit.decimals import cut_off, rounded
+from streamkit.decimals import DECIMAL_CONTEXT, cut_off, power_of_ten, rounded
 from streamkit.errors import SchemaError
 from streamkit.expressions.casts.writing import write_dates, write_decimals, write_floats, write_milliseconds
 from streamkit.expressions.core.elements import Elements, on_columns, structs_of, truth, validity
@@ -258,15 +258,15 @@ def _text_to_decimal(texts: pa.StringArray, target: str) -> pa.Array:
 def _texts_to_decimals(texts: pa.StringArray, target: str) -> pa.Array:
     """In Python, since exponents and many digits are rare."""
     type = to_arrow(target)
-    unit, context = Decimal(1).scaleb(-type.scale), Context(prec=2 * WIDEST, rounding=ROUND_HALF_UP)
-    most = Decimal(10) ** (type.precision - type.scale)
+    unit, most = power_of_ten(-type.scale), power_of_ten(type.precision - type.scale)
     found: list[Decimal | None] = []
     failed = np.zeros(len(texts), bool)
     for row, text in enumerate(texts.to_pylist()):
-        number = None if text is None else context.create_decimal(text)
-        if number is not None:
-            number = None if number.adjusted() > WIDEST else number.quantize(unit, context=context)
-            failed[row] = number is None or abs(number) >= most
+        try:
+            number = None if text is None else Decimal(text, DECIMAL_CONTEXT).quantize(unit, ROUND_HALF_UP, DECIMAL_CONTEXT)
+            failed[row] = number is not None and number.copy_abs() >= most
+        except InvalidOperation:  # an exponent, or digits, beyond all numbers
+            failed[row] = True
         found.append(None if failed[row] else number)
     check_rows(failed, f"a number does not fit into {ksql_type(target)}")
     return pa.array(found, type)

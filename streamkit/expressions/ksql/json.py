@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, from_arrow, is_nested
+from streamkit.decimals import DECIMAL_CONTEXT
 from streamkit.expressions.casts.writing import write_decimals
 from streamkit.expressions.core.elements import Elements, on_columns, validity
 from streamkit.expressions.core.operation import Datum, Invocation, always, counted, function, never_null, operation
@@ -68,7 +69,7 @@ def _document(text: str) -> Any:
     return with_whole_characters(found) if text.find("\\u", start, end) >= 0 else found
 
 
-def written(value: Any, number: Callable[[Decimal], str] = str) -> str:
+def written(value: Any, number: Callable[[Decimal], str] = DECIMAL_CONTEXT.to_sci_string) -> str:
     """A document as JSON without blanks, with its numbers as texts."""
     if isinstance(value, dict):
         return f"{{{','.join(f'{_text(name)}:{written(inner, number)}' for name, inner in value.items())}}}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import decimal_of, to_arrow
-from streamkit.decimals import cut_off, rounded
+from streamkit.decimals import DECIMAL_CONTEXT, cut_off, power_of_ten, rounded
 from streamkit.expressions.core.elements import on_columns
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import values_of, whole_longs, with_validity
@@ -191,15 +191,14 @@ def _to_places(name: str, up: str, down: str) -> None:
         if isinstance(number, float) and not math.isfinite(number):
             raise ValueError(f"{number} has no places behind the point")
         value = Decimal(repr(number)) if isinstance(number, float) else number
-        with localcontext(prec=PLACES_MAX + 400):  # a double has up to 309 digits before its point
-            found = value.quantize(Decimal(1).scaleb(-places), up if value > 0 else down)
-        if abs(found) >= limit:
+        found = value.quantize(power_of_ten(-places), up if value > 0 else down, DECIMAL_CONTEXT)
+        if found.copy_abs() >= limit:
             raise ValueError(f"{found} has more digits than its type")
         return float(found) if isinstance(number, float) else found
 
     def computed(expression: TypedExpression, number: Datum, places: Datum) -> Datum:
         precision, scale = decimal_of(expression.type) or (0, 0)
-        limit = Decimal(10) ** (precision - scale) if precision else Decimal("Infinity")
+        limit = power_of_ten(precision - scale) if precision else Decimal("Infinity")
         most = scale if precision else PLACES_MAX
         return one_by_one(
             lambda value, count: rounded_to(value, max(min(count, most), -PLACES_MAX), limit),

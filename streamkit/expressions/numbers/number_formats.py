@@ -206,7 +206,7 @@ def format_number_by(number: Decimal, format: NumberFormat) -> str:
 def _digits(number: Decimal, format: NumberFormat) -> tuple[str, str]:
     """The digits before and behind the point, as many as the format has; spaces stand before, and # for too many."""
     before, behind = format.sizes
-    whole, _, fraction = f"{abs(number):f}".partition(".")
+    whole, _, fraction = f"{number.copy_abs():f}".partition(".")
     whole, fraction = whole.lstrip("0"), fraction.rstrip("0")
     if len(whole) > before or len(fraction) > behind:
         return "#" * before, "#" * behind

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 
 import numpy as np
 import pyarrow as pa
 
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
-from streamkit.decimals import decimals_of_numbers, rounded
+from streamkit.decimals import DECIMAL_CONTEXT, decimals_of_numbers, power_of_ten, rounded
 from streamkit.expressions.core.coercion import PRECISION_MAX, implicit_type
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
@@ -185,5 +185,4 @@ def _of_floats(values: pa.Array, digits: int, mode: str) -> pa.Array:
 
 
 def _of_text(text: str, digits: int, mode: str) -> float:
-    with localcontext(prec=400):
-        return float(Decimal(text).quantize(Decimal(1).scaleb(-digits), mode)) + 0.0
+    return float(Decimal(text).quantize(power_of_ten(-digits), mode, DECIMAL_CONTEXT)) + 0.0

@@ -8,6 +8,7 @@ A plan names a function by its id. The process that compiled the plan knows it; 
 from __future__ import annotations
 
 import decimal
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -447,7 +448,7 @@ def _has_fraction(value: Any, type: pa.DataType) -> bool:
     if value is None:
         return False
     if pa.types.is_integer(type):
-        return isinstance(value, (float, np.floating, decimal.Decimal)) and value % 1 != 0
+        return isinstance(value, (float, np.floating, decimal.Decimal)) and (not math.isfinite(value) or int(value) != value)
     if pa.types.is_map(type):
         pairs = list(value.items() if isinstance(value, Mapping) else value)
         return any(_has_fraction(key, type.key_type) or _has_fraction(item, type.item_type) for key, item in pairs)

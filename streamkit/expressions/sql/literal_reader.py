@@ -6,6 +6,7 @@ import decimal
 import math
 from collections.abc import Callable, Sequence
 
+from streamkit.decimals import DECIMAL_CONTEXT
 from streamkit.expressions.sql.cursor import WordCursor
 from streamkit.expressions.sql.dialect import Dialect
 from streamkit.expressions.sql.refusal import SyntaxRefusedError, UnusableSqlError
@@ -57,9 +58,8 @@ class LiteralReader(WordCursor):
     def _number(self, start: int, sign: int) -> Expression:
         word = self.move()
         type, value = word.value
-        number = sign * value
         if type in RANGES:
-            return self.made(self._whole_number(word, type, number), start)
+            return self.made(self._whole_number(word, type, sign * value), start)
         if type == "decimal":
             return self.made(Literal(self._checked_decimal(value.copy_negate() if sign < 0 and value else value, word)), start)
         if math.isinf(value) or (type == "float" and value > FLOAT_MAX):
@@ -99,7 +99,7 @@ class LiteralReader(WordCursor):
         self.move()
         word = self.move()
         try:
-            value = decimal.Decimal(word.value.strip())
+            value = decimal.Decimal(word.value.strip(), DECIMAL_CONTEXT)
         except decimal.InvalidOperation:
             value = decimal.Decimal("NaN")
         if not value.is_finite():

@@ -70,7 +70,7 @@ def _decimals(states: States, type: pa.DataType) -> pa.Array:
     totals, carries = states[0], states[1].to_numpy()
     rows = range(len(totals))
     found = [exact_total(states[:2], row) if carries[row] else totals[row].as_py() for row in rows]
-    return pa.array([None if one is None or abs(one) >= most else one for one in found], type)
+    return pa.array([one if one is not None and -most < one < most else None for one in found], type)
 
 
 def _typed_sum(call: Invocation, gives: str) -> tuple[TypedExpression, str]:
