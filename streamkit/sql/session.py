@@ -22,7 +22,7 @@ from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.explaining import explanation
 from streamkit.sql.execution.inserting import insert_rows
 from streamkit.sql.execution.printing import printed, printed_topic
-from streamkit.sql.execution.pushing import pushed_rows
+from streamkit.sql.execution.pushing import check_pushed, pushed_rows
 from streamkit.sql.execution.queries import topology_of_query
 from streamkit.sql.execution.registered_functions import PythonAggregate, registered_function, with_functions
 from streamkit.sql.execution.result import StatementResult
@@ -301,6 +301,7 @@ class SqlSession:
         text = state.written(statement)
         match statement:
             case SelectStatement(query) if query.emit:
+                check_pushed(state, query)
                 pushing = partial(self._subscription, state, statement)
                 return Awaiting(lambda: StatementResult(text, subscription=pushing()))
             case SelectStatement(query):

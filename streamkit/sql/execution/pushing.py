@@ -7,16 +7,20 @@ from dataclasses import replace
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import Table
 from streamkit.dsl.topology import Topology
+from streamkit.engine.runs.compile import compile_passing_over
 from streamkit.errors import TopologyError
 from streamkit.names import fresh_token
 from streamkit.plan.location import written_at
-from streamkit.sql.execution.queries import sources_of_query
+from streamkit.plan.refusal import stop_at
+from streamkit.sql.execution.queries import CopiedLog
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.selecting import SessionRelations
 from streamkit.sql.lowering.lowering import lowered
+from streamkit.sql.lowering.named_types import with_named_types
 from streamkit.sql.lowering.scope import QuerySource
 from streamkit.sql.pull.plan import PullPlan
 from streamkit.sql.pull.planning import planned
+from streamkit.sql.pull.relation import no_relation
 from streamkit.sql.push.passing import PassingRows, is_passing
 from streamkit.sql.push.private_run import PrivateRun
 from streamkit.sql.push.subscription import PushedRows
@@ -26,13 +30,19 @@ from streamkit.sql.tree.statements import TABLE
 OUTPUT = "pushed"
 
 
+def check_pushed(state: ScriptState, query: Query) -> None:
+    """TopologyError at the place of a mistake of a query that goes on, as statements have left streams, tables and topics; nothing is read."""
+    if _passing_plan(state, query) is None:
+        _checked_topology(state, query)
+
+
 def pushed_rows(state: ScriptState, query: Query) -> PushedRows:
     """The source of the rows of a query that goes on; TopologyError at the place of a mistake."""
     plan = _passing_plan(state, query)
     if plan is not None:
         return PassingRows(state.log, plan, state.settings.offset_reset, state.text.at(query.span))
     topology, named = pushed_topology(state, query)
-    sources = map(state.source, sources_of_query(query))
+    sources = (state.source(name.text) for name in query.sources_read())
     tables = {
         one.topic for one in sources if one is not None and one.kind == TABLE
     }  # some of them are read as streams of their changes
@@ -44,18 +54,29 @@ def pushed_lines(state: ScriptState, query: Query) -> list[str]:
     plan = _passing_plan(state, query)
     if plan is not None:
         return ["each record by itself, by a consumer"]
-    return ["in this process, with stores in memory", *pushed_topology(state, query)[0].describe().splitlines()]
+    return ["in this process, with stores in memory", *_checked_topology(state, query).describe().splitlines()]
+
+
+def _checked_topology(state: ScriptState, query: Query) -> Topology:
+    """The topology of a query, once it has been compiled."""
+    topology, _ = pushed_topology(state, query)
+    compile_passing_over(topology, CopiedLog(state.definitions), stop_at)
+    return topology
 
 
 def pushed_topology(state: ScriptState, query: Query) -> tuple[Topology, tuple[str, ...]]:
     """The topology of a query, whose rows go to a topic that only its reader has, and the columns that the query names, in its order."""
     script = state.settings.script
     topology = Topology(f"query-{fresh_token()[:8]}", script.time_zone, script.what_fails)
+    query = with_named_types(query, state.types, state.text)
     sources: dict[str, QuerySource] = {}
-    for name in dict.fromkeys(sources_of_query(query)):
-        stored = state.source(name)
-        if stored is not None:
-            sources[name] = state.reading.added_to(stored, topology).source
+    for name in query.sources_read():
+        if name.text in sources:
+            continue
+        stored = state.source(name.text)
+        if stored is None:
+            raise state.error(no_relation(name.text, state.definitions.names()), name.span)
+        sources[name.text] = state.reading.added_to(stored, topology).source
     found = lowered(replace(query, limit=None), sources, state.text, replace(script.meaning, shows_bounds=True))
     rows: Stream | Table = found.rows
     with written_at(state.text.in_dialect(is_ksql=script.meaning.names_results).at(query.span)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +40,6 @@ from streamkit.sql.script.properties import NATIVE, OF_RESULTS, TopicProperties,
 from streamkit.sql.script.script import ScriptLowering, ScriptSource
 from streamkit.sql.script.settings import OFFSET_RESET
 from streamkit.sql.script.topic_format import TopicFormat
-from streamkit.sql.tree.query import FromItem, Query, SourceName
 from streamkit.sql.tree.span import NOWHERE, TextSpan
 from streamkit.sql.tree.statements import STREAM, TABLE, CreateAs, InsertQuery, Property
 
@@ -338,7 +337,7 @@ def _stored(
     state: ScriptState, statement: CreateAs | InsertQuery, id: str, number: int, sink: str, before: StoredQuery | None
 ) -> StoredQuery:
     """The query for the catalog."""
-    sources = tuple(dict.fromkeys(_spelt(state, name) for name in sources_of_query(statement.query)))
+    sources = tuple(dict.fromkeys(_spelt(state, name.text) for name in statement.query.sources_read()))
     _check_not_built(state, sources, statement.span)
     settings: dict[str, Any] = {"set": dict(state.settings.given), "variables": dict(state.settings.variables)}
     settings |= {FUNCTIONS: list(state.called)} if state.called else {}
@@ -411,16 +410,6 @@ def _spelt(state: ScriptState, name: str) -> str:
     """The name of a source as it was declared."""
     found = state.source(name)
     return name if found is None else found.name
-
-
-def sources_of_query(query: Query) -> Iterator[str]:
-    """The names of all streams and tables that a query reads."""
-    items: list[FromItem] = [] if query.source is None else [query.source]
-    for item in (*items, *(join.right for join in query.joins)):
-        if isinstance(item, SourceName):
-            yield item.name.text
-        else:
-            yield from sources_of_query(item.query)
 
 
 def _replaced(state: ScriptState, statement: CreateAs, known: StoredSource) -> StoredQuery:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +20,7 @@ from streamkit.sql.lowering.scope import ROW_TIMES, AnyRows, Scope, ScopeColumn,
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.input import PullInput
 from streamkit.sql.pull.plan import PlannedJoin, PlannedSide, PullPlan, TypedColumns
-from streamkit.sql.pull.relation import PullRelation, PullRelations, rows_of_query
+from streamkit.sql.pull.relation import PullRelation, PullRelations, no_relation, rows_of_query
 from streamkit.sql.pull.source import RECORD_TYPES
 from streamkit.sql.tree.query import FieldsStar, FromItem, JoinClause, Query, SelectColumn, SourceName, Subquery
 
@@ -263,7 +262,7 @@ class _SidesReading:
             return _Side(alias, plan, *_with_record_columns(alias, results, plan.record_columns))
         relation = self.relations.relation(item.name.text)
         if relation is None:
-            raise TopologyError(_no_relation(item.name.text, self.relations.names()), self.text.at(item.name.span))
+            raise TopologyError(no_relation(item.name.text, self.relations.names()), self.text.at(item.name.span))
         bounds = bounds_in(relation.source.key, [(one.name, one.type) for one in relation.source.schema])
         columns = [
             ScopeColumn(alias, one.name, one.name, one.type, is_bound=one.name in bounds) for one in relation.source.schema
@@ -401,10 +400,3 @@ def _millis(time: Reference) -> Expression:
 
 def _reference(name: str) -> Reference:
     return Reference(part(name))
-
-
-def _no_relation(name: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name.lower(), [one.lower() for one in names], 1)
-    nearest = next((one for one in names if close and one.lower() == close[0]), None)
-    there = ", ".join(names) or "none"
-    return f"there is no stream, table or topic {name!r}; there are {there}" + (f"; did you mean {nearest!r}?" if nearest else "")

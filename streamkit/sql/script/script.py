@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -29,7 +29,7 @@ from streamkit.sql.script.declared_source import DeclaredSource, column_referenc
 from streamkit.sql.script.properties import OF_RESULTS, OF_SOURCES, TopicProperties, check_time_format
 from streamkit.sql.script.settings import ScriptSettings
 from streamkit.sql.script.topic_format import KAFKA, KsqlFormat, TopicFormat, topic_format, window_text
-from streamkit.sql.tree.query import FromItem, Query, SourceName
+from streamkit.sql.tree.query import Query
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
 from streamkit.sql.tree.statements import (
     STREAM,
@@ -280,7 +280,8 @@ class ScriptLowering:
         """The rows of a query, once those of its sources are known."""
         asked = with_named_types(query.statement.query, self._types, self.text)
         sources: dict[str, QuerySource] = {}
-        for name, span in _sources_of(asked):
+        for read in asked.sources_read():
+            name, span = read.text, read.span
             found = self._find(name)
             if found is None:
                 raise self._unknown(name, span)
@@ -477,8 +478,8 @@ class ScriptLowering:
         key = found.source.key or ()
         if not created_in_ksql(target):
             return topic_format(properties, self.settings.registry, len(key))
-        first = next(_sources_of(statement.query), None)
-        source = None if first is None else self._find(first[0])
+        first = next(statement.query.sources_read(), None)
+        source = None if first is None else self._find(first.text)
         inherited = {} if source is None else source.format.words
         window = self._window(found, source) if bounds_in(key, found.source.columns or ()) else None
         wraps = self.settings.formats.wraps_one_column
@@ -556,16 +557,6 @@ def lowered_script(statements: Sequence[Statement], text: ScriptText, name: str)
     except StreamKitError as error:
         raise TopologyError(str(error)) from None
     return found, lowering.faults
-
-
-def _sources_of(query: Query) -> Iterator[tuple[str, TextSpan]]:
-    """The names of all streams and tables that a query reads."""
-    items: list[FromItem] = [] if query.source is None else [query.source]
-    for item in (*items, *(join.right for join in query.joins)):
-        if isinstance(item, SourceName):
-            yield item.name.text, item.name.span
-        else:
-            yield from _sources_of(item.query)
 
 
 def _listed(key: Sequence[str] | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan, Written
@@ -122,3 +123,12 @@ class Query:
     is_distinct: bool = False
     as_of: Written | None = None
     span: TextSpan = field(default=NOWHERE, compare=False, repr=False)
+
+    def sources_read(self) -> Iterator[Name]:
+        """The names of all streams and tables that the query reads, also in queries in FROM, as often as they are written."""
+        items: list[FromItem] = [] if self.source is None else [self.source]
+        for item in (*items, *(join.right for join in self.joins)):
+            if isinstance(item, SourceName):
+                yield item.name
+            else:
+                yield from item.query.sources_read()

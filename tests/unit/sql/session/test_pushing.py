@@ -35,6 +35,48 @@ def clicks(sql, log):
     return log
 
 
+FAULTS = {
+    "SELECT nope FROM clicks EMIT CHANGES": "there is no column 'NOPE'",
+    "SELECT who FROM clickz EMIT CHANGES": "there is no stream, table or topic 'CLICKZ'; there are clicks, more; did you mean 'clicks'?",
+    "SELECT NOSUCH(who) FROM clicks EMIT CHANGES LIMIT 1": "has no function",
+    "SELECT page, SUM(nope) FROM clicks GROUP BY page EMIT CHANGES": "there is no column 'NOPE'",
+    "SELECT page, COUNT(*) FROM clickz GROUP BY page EMIT CHANGES": "there is no stream, table or topic 'CLICKZ'; there are clicks, more; did you mean",
+    "SELECT who FROM clicks EMIT FINAL": "EMIT FINAL",
+    "SELECT c.who FROM clicks c JOIN clicks d WITHIN 1 HOUR ON c.who = d.whom EMIT CHANGES": "d has no column 'WHOM'",
+    "EXPLAIN SELECT page, SUM(nope) FROM clicks GROUP BY page EMIT CHANGES": "there is no column 'NOPE'",
+}
+
+
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+@pytest.mark.parametrize("text", FAULTS)
+def test_the_check_of_a_text_is_that_of_queries_that_go_on_too(sql, clicks, dialect, text):
+    """A wrong one is a fault at its place among those of other statements, and nothing of its text is done."""
+    sql.execute(f"SET 'streamkit.sql.dialect' = '{dialect}'")
+    before = clicks.topics(), clicks.end_offsets("clicks")
+    with pytest.raises(SqlError) as caught:
+        sql.execute(
+            f"INSERT INTO clicks (who) VALUES ('ann');\nCREATE STREAM more (k INT KEY, v INT);\n{text};\nDROP STREAM gone"
+        )
+
+    (own, other) = caught.value.faults
+    assert FAULTS[text].lower() in own.message.lower() and own.at.line == 3
+    assert other.message.lower().startswith("there is no stream or table 'gone'") and other.at.line == 4
+    assert (clicks.topics(), clicks.end_offsets("clicks")) == before
+
+
+def test_a_query_that_goes_on_is_checked_with_what_its_text_makes(sql, log):
+    """It reads a stream, a type and a column of a statement before it; one that is dropped before it is none any more."""
+    made = "CREATE TYPE place AS STRUCT<x INT>; CREATE STREAM s (k INT KEY, v INT); ALTER STREAM s ADD COLUMN w INT;"
+    results = sql.execute(
+        f"{made} SELECT CAST(STRUCT(v) AS place) AS p FROM s EMIT CHANGES;"
+        "SELECT w, count(*) AS n, CAST(STRUCT(count(*)) AS place) AS p FROM s GROUP BY w EMIT CHANGES; INSERT INTO s VALUES (1, 2, 3)"
+    )
+    assert [row["p"] for row in taken(results[3].subscription, 1)] == [{"x": 2}]
+    assert [(row["w"], row["n"], row["p"]) for row in taken(results[4].subscription, 1)] == [(3, 1, {"x": 1})]
+    with pytest.raises(SqlError, match="there is no stream, table or topic 's'"):
+        sql.execute("DROP STREAM s DELETE TOPIC; SELECT v FROM s EMIT CHANGES")
+
+
 def test_rows_come_from_the_moment_of_the_query_on(sql, clicks):
     """What was sent before is left out, and nothing that is sent behind the call, in whichever partition it is the first."""
     with sql.subscribe("SELECT who, n + 1 AS next FROM clicks WHERE page = 'home' EMIT CHANGES") as rows:
