@@ -9,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -293,8 +294,11 @@ class Run(ABC):
         return found
 
     def _begin(self) -> Planner:
-        """Begin a generation, which fences all older ones."""
+        """Begin a generation, which fences all older ones; a later one of this run only if it still is of the queries that the first one was of."""
         options, settings = self._options, self.log.settings
+        seen = options.seen
+        if seen is not None and self._records_before is not None:
+            seen = replace(seen, generation=self.application.generation)
         records_max = options.max_records_per_epoch
         planner = start(
             self.log.catalog,
@@ -304,7 +308,7 @@ class Run(ABC):
             default_tasks=min(self._cores, self.program.key_groups),
             records_max=settings.max_records_per_epoch if records_max is None else records_max,
             settings=settings,
-            seen=options.seen if self._records_before is None else None,  # later ones are this run's own
+            seen=seen,
         )
         self.application = planner.application
         if self._records_before is None:

@@ -22,7 +22,7 @@ from streamkit.engine.epoch.stream_time import METRIC, as_metric
 from streamkit.engine.runs.epoch_report import note_commit, report_of
 from streamkit.engine.runs.moves import EXECUTORS
 from streamkit.engine.stage.context import CHANGES, WRITTEN
-from streamkit.errors import EpochFailedError, FencedError
+from streamkit.errors import ConfigError, EpochFailedError, FencedError
 from streamkit.expressions.python.python_functions import functions_in
 from streamkit.failpoints import reach
 from streamkit.log.catalog.catalog import Catalog
@@ -109,8 +109,14 @@ def _commit(catalog: Catalog, storage: Storage, epoch: EpochCommit) -> None:
 
 
 def check_generation(catalog: Catalog, application: Application) -> None:
-    """FencedError if a newer generation has started; the commit checks it again, in its transaction."""
-    newest, _ = catalog.applications.turn(application.name)
+    """FencedError if a newer generation has started, or the application was removed; the commit checks it again, in its transaction."""
+    try:
+        newest, _ = catalog.applications.turn(application.name)
+    except ConfigError:
+        raise FencedError(
+            f"application {application.name}: generation {application.generation} cannot commit, since the application was removed; this run must "
+            "stop, and what it staged is void"
+        ) from None
     if newest != application.generation:
         raise FencedError(
             f"application {application.name}: generation {application.generation} cannot commit, generation {newest} has started "

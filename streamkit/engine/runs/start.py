@@ -41,7 +41,7 @@ from streamkit.names import (
     rebuilding,
 )
 from streamkit.plan.added_topics import created, declared_output, declared_outputs_read
-from streamkit.plan.program import STREAM_KINDS, Output, Program
+from streamkit.plan.program import STREAM_KINDS, Program
 from streamkit.state.changelog import COLUMNS
 from streamkit.state.restoring import forget_restoring
 
@@ -91,13 +91,14 @@ def start(
     check_options(tasks, records_max, program)
     settings = settings or load_settings()
     local_dir = checked_local_dir(storage, settings)
-    inputs = _inputs(catalog, program, settings)
+    added = _AddedTopics(catalog, program.application, seen)
+    inputs = _inputs(added, program, settings)
     found = continued(catalog, program, rebuild.stores if rebuild is not None else frozenset())
     program = found.program_in_stored_order()
     check_logs(catalog, found, program, rebuild.stores if rebuild is not None else frozenset())
     stores = _checked_stores(catalog, program)
-    _add_topics(catalog, program.topics, max((topic.partitions for topic in inputs), default=1))
-    outputs = [_output_topic(catalog, output, inputs) for output in program.outputs]
+    added.add_missing(program.topics, max((topic.partitions for topic in inputs), default=1))
+    outputs = [catalog.topics.find(one.topic) or added.create(declared_output(one, inputs)) for one in program.outputs]
     reach("start.before_commit")
     state = catalog.applications.start(
         program.application,
@@ -142,20 +143,31 @@ def _checked_stores(catalog: Catalog, program: Program) -> list[StoreDeclaration
     return stores
 
 
-def _inputs(catalog: Catalog, program: Program, settings: Settings) -> list[Topic]:
+@dataclass(frozen=True)
+class _AddedTopics:
+    """The topics that a start creates: none, but FencedError, for queries that are not those that were seen any more."""
+
+    catalog: Catalog
+    application: str
+    seen: QueriesSeen | None
+
+    def create(self, topic: Topic) -> Topic:
+        return self.catalog.applications.create_topic(self.application, topic, self.seen)
+
+    def add_missing(self, topics: Iterable[Topic], partitions: int) -> None:
+        """Create those topics that do not exist; what is written has as many partitions as the widest input, unless it says how many."""
+        for topic in topics:
+            if self.catalog.topics.find(topic.name) is None:
+                self.create(created(topic, partitions))
+
+
+def _inputs(added: _AddedTopics, program: Program, settings: Settings) -> list[Topic]:
     """The topics that are read. A topic that the topology adds, or writes and reads again, is created unless it exists."""
     read = {source.topic for source in program.inputs}
-    _add_topics(catalog, (topic for topic in program.topics if topic.name in read), settings.topic_partitions)
-    for topic in declared_outputs_read(program, catalog.topics.find):
-        catalog.topics.create(topic)
-    return [catalog.topics.get(source.topic) for source in program.inputs]
-
-
-def _add_topics(catalog: Catalog, topics: Iterable[Topic], partitions: int) -> None:
-    """Create those topics that do not exist; what is written has as many partitions as the widest input, unless it says how many."""
-    for topic in topics:
-        if catalog.topics.find(topic.name) is None:
-            catalog.topics.create(created(topic, partitions))
+    added.add_missing((topic for topic in program.topics if topic.name in read), settings.topic_partitions)
+    for topic in declared_outputs_read(program, added.catalog.topics.find):
+        added.create(topic)
+    return [added.catalog.topics.get(source.topic) for source in program.inputs]
 
 
 def _application(
@@ -295,11 +307,6 @@ def _input_ids(program: Program, inputs: Sequence[Topic]) -> dict[int, bool]:
     for source, topic in zip(program.inputs, inputs, strict=True):
         ids[topic.id] = ids.get(topic.id, False) or source.kind not in STREAM_KINDS
     return ids
-
-
-def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> Topic:
-    """The topic of an output, which is created unless it is there."""
-    return catalog.topics.find(output.topic) or catalog.topics.create(declared_output(output, inputs))
 
 
 def declared_store(program: Program, store: str) -> StoreDeclaration:

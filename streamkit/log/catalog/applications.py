@@ -195,6 +195,13 @@ def start(
     return replace(state, program_hash=before.program_hash)
 
 
+def create_topic(transaction: Transaction, now_ms: int, application: str, topic: Topic, seen: QueriesSeen | None) -> Topic:
+    """Create a topic that a start of an application lacks; FencedError if its queries of SQL are not those that were `seen` any more."""
+    if seen is not None:
+        seen.check(transaction, application)
+    return topics.create(transaction, now_ms, topic)
+
+
 def _change_times(transaction: Transaction, state: ApplicationState, stale: Collection[str], shifted: Mapping[str, int]) -> None:
     """Leave those out of the stream times that the next epoch goes on from, and put others in their place."""
     if not (stale or shifted) or TIMES_METRIC not in state.metrics:

@@ -122,6 +122,7 @@ class CatalogApplications(Noun):
     """Applications with their generations, positions and stores."""
 
     start = writes_now(applications.start)
+    create_topic = writes_now(applications.create_topic)
     get = reads(applications.get)
     turn = reads(applications.turn)
     inputs_of = reads(applications.inputs_of)

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from streamkit.log.catalog.sql_queries import StoredQuery
+from streamkit.log.catalog.sql_queries import BUILT, StoredQuery
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.sql.execution.definitions import Definitions
 
 BACKFILL = "BACKFILL"  # the property
-BUILT, TOPIC = "built", "topic"  # among the settings of a query: what is built beside it, and where one that is built writes
+TOPIC = "topic"  # among the settings of a query that is built beside another one: where it writes until then
+BUILT_BESIDE = "what is built beside it"  # begins the failure of a query if it is not its own
 
 
 def with_built(query: StoredQuery, new: StoredQuery, source: StoredSource) -> StoredQuery:
@@ -53,7 +54,8 @@ def without_built(definitions: Definitions, query: StoredQuery) -> Definitions:
     topic = topic_of_built(built)
     assert topic is not None, "what is built has a topic"
     settings = {name: value for name, value in query.settings.items() if name != BUILT}
-    found = definitions.with_ended(built.application).with_query(replace(query, settings=settings))
+    failure = "" if query.failure.startswith(BUILT_BESIDE) else query.failure
+    found = definitions.with_ended(built.application).with_query(replace(query, settings=settings, failure=failure))
     return found.without_topic(topic) if definitions.find_topic(topic) is not None else found
 
 

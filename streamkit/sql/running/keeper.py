@@ -18,6 +18,7 @@ from streamkit.log.catalog.sql_changes import SqlObjects
 from streamkit.log.catalog.sql_queries import QueriesSeen
 from streamkit.log.database.database import Transaction
 from streamkit.log.log import Log
+from streamkit.sql.execution.backfill import BUILT_BESIDE
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.queries import topology_of_queries
 from streamkit.sql.running.engines import Engine, Engines, checked_engine
@@ -32,7 +33,6 @@ RETRY_SECONDS = (1.0, 60.0)  # from an error to the next start, which doubles wi
 CALM_SECONDS = 5.0  # a run that has been alive for so long has left its error behind, also if it had nothing to do
 FAILURE_LENGTH = 4_000  # characters of an error that the catalog keeps
 ELSEWHERE = "another process runs it"
-BUILT_BESIDE = "what is built beside it"
 
 _logger = logging.getLogger(__name__)
 
@@ -188,7 +188,7 @@ class ApplicationKeeper:
         self._has_noted = True
         noted = f"{BUILT_BESIDE}: {text}" if wanted.is_built else text
         for query in wanted.queries:
-            self._log.catalog.sql.note_failure(query.id, query.version, noted[:FAILURE_LENGTH])
+            self._log.catalog.sql.note_failure(self._name, query.id, query.version, noted[:FAILURE_LENGTH])
         self._say_all(wanted, FAILED, text)
         return pause_s
 
@@ -199,7 +199,7 @@ class ApplicationKeeper:
         if time.monotonic() - self._began_s < CALM_SECONDS and self._epoch() == self._began_epoch:
             return
         for query in wanted.queries:
-            self._log.catalog.sql.note_failure(query.id, query.version, "")
+            self._log.catalog.sql.note_failure(self._name, query.id, query.version, "")
         self._failed, self._has_noted = None, False
         self._say_all(wanted, RUNNING)
 

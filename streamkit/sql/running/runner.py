@@ -9,9 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, final
 
 from streamkit.engine.runs.options import Options
+from streamkit.errors import StreamKitError
 from streamkit.log.catalog.follower import follow_catalog
 from streamkit.log.log import Log
 from streamkit.sql.execution.registered_functions import UserFunctions
+from streamkit.sql.running.ended_builds import remove_ended_builds
 from streamkit.sql.running.engines import Engine, Engines, checked_engine
 from streamkit.sql.running.keeper import ApplicationKeeper
 from streamkit.sql.running.query_state import QueryState
@@ -83,6 +85,11 @@ class QueryRunner:
         def tell(error: Exception) -> None:
             _logger.warning("the queries of the log cannot be read now; the next attempt follows: %s", error)
 
+        try:
+            if removed := remove_ended_builds(self._log):
+                _logger.info("removed what was built beside queries and has not taken their place: %s", ", ".join(removed))
+        except StreamKitError as error:  # what is left harms nobody, and the next runner tries again
+            tell(error)
         follow_catalog(self._log.catalog, self._is_closed, self._look, tell, PAUSE_SECONDS)
 
     def _look(self) -> None:

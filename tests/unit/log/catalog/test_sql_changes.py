@@ -156,9 +156,9 @@ def test_a_topic_that_is_there_and_differs_refuses_all(log):
 def test_a_failure_is_noted_for_the_version_that_failed(log):
     """What ended a run is on record until the query changes; a runner of an older version notes nothing."""
     log.catalog.sql.commit(change(log, sources=(COUNTS,), queries=(QUERY,)))
-    log.catalog.sql.note_failure(QUERY.id, QUERY.version - 1, "old")
+    log.catalog.sql.note_failure(QUERY.application, QUERY.id, QUERY.version - 1, "old")
     assert log.catalog.sql.objects().queries == (QUERY,)
-    log.catalog.sql.note_failure(QUERY.id, QUERY.version, "division by zero")
+    log.catalog.sql.note_failure(QUERY.application, QUERY.id, QUERY.version, "division by zero")
 
     assert log.catalog.sql.objects().queries == (replace(QUERY, failure="division by zero"),)
 
