@@ -93,6 +93,9 @@ class Traits:
     are_records: bool = False
     """Whether each row is a record of a topic as it was read, whatever its columns are now: it has a partition and an offset there."""
 
+    has_own_key: bool = False
+    """Whether a step gave each row its key, so that one of nulls alone is a key of nulls, and not that of a record without a key."""
+
 
 def traits_of_stream(below: Sequence[Traits], own: Node) -> Traits:
     """The traits of a step that gives a stream, whose records are or come of those of the steps below."""

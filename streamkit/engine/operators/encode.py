@@ -36,7 +36,7 @@ def encode(operator: Encode, inputs: Sequence[OptionalBatch], context: Context) 
     times = {} if operator.time is None else {TIMESTAMP: _times(operator.time, batch, deleted)}
     keyed = with_one_key(batch, operator.key.names)  # equal keys must have the same bytes
     columns = {
-        KEY: _encoded(operator, KEY, operator.keys, operator.key, keyed, _has_key(operator.key, batch)),
+        KEY: _encoded(operator, KEY, operator.keys, operator.key, keyed, _has_key(operator, batch)),
         VALUE: _encoded(operator, VALUE, operator.format, operator.value, batch, ~deleted),
     }
     marks = {DELETED: batch[DELETED]} if DELETED in batch.schema.names else {}
@@ -57,10 +57,10 @@ def _times(time: EventTime, batch: pa.RecordBatch, deleted: Mask) -> pa.Array:
     return pa.array(np.where(found == UNKNOWN, numbers(batch, TIMESTAMP), found))
 
 
-def _has_key(key: Schema, batch: pa.RecordBatch) -> Mask:
-    """Which rows have a column of the key that is not null; the key of the others is null."""
-    found = np.zeros(batch.num_rows, np.bool_)
-    for name in key.names:
+def _has_key(operator: Encode, batch: pa.RecordBatch) -> Mask:
+    """Which rows have a key: mostly those with a column of it that is not null."""
+    found = np.full(batch.num_rows, operator.writes_nulls)
+    for name in operator.key.names:
         found |= batch[name].is_valid().to_numpy(zero_copy_only=False)
     return found
 

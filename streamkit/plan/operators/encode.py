@@ -20,7 +20,7 @@ class Encode(Operator):
     """
     Key and value bytes in place of columns; `key` and `value` are the columns of each. A deletion has no value.
 
-    Records have the time that a column says, if there is a `time`.
+    Records have the time that a column says, if there is a `time`. A key of nulls alone is none, unless the format `writes_nulls` as one.
     """
 
     kind: ClassVar[str] = "encode"
@@ -31,6 +31,7 @@ class Encode(Operator):
     key: Schema
     value: Schema
     time: EventTime | None = None
+    writes_nulls: bool = False
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
         return None

@@ -36,7 +36,11 @@ class MergeNode(Node):
                 raise TopologyError(f"a stream cannot be merged with a {words(stream.relation)}; expected a stream", self.at)
 
     def traits_over(self, below: Sequence[Traits]) -> Traits:
-        return replace(super().traits_over(below), are_records=all(one.are_records for one in below))
+        return replace(
+            super().traits_over(below),
+            are_records=all(one.are_records for one in below),
+            has_own_key=all(one.has_own_key for one in below),
+        )
 
     @cached_property
     def subject(self) -> str:

@@ -20,7 +20,7 @@ from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.origin import Origin
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns, with_operator
-from streamkit.plan.traits import STREAM
+from streamkit.plan.traits import STREAM, Traits
 from streamkit.schema import Schema
 
 
@@ -113,6 +113,9 @@ class SelectKey(ProjectNode):
     def columns_of(self, rows: Step, analyzer: Analyzer) -> NamedColumns:
         chosen = {**{name: Reference(name) for name in rows.schema.names}, **dict(self.columns)}
         return typed(chosen.items(), rows.schema, analyzer, self.at)
+
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        return replace(super().traits_over(below), has_own_key=bool(self.columns))
 
     def key_of(self, key: Key) -> Key:
         return tuple(name for name, _ in self.columns)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
-from streamkit.formats.format import Format
+from streamkit.formats.format import KEY_FORMAT, Format
 from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA
 from streamkit.names import check_name
 from streamkit.plan.building import Building
-from streamkit.plan.encoding import Encoding, encoded, other_keys
+from streamkit.plan.encoding import Encoded, Encoding, encoded, other_keys
 from streamkit.plan.event_time import EventTime, event_time_of
 from streamkit.plan.node import LATER, ROUNDED, Node
 from streamkit.plan.operator import Names, Operator
@@ -83,13 +83,18 @@ class To(Node):
         found = encoded(encoding, rows.schema, rows.key, self.topic, self.at)
         operator = Encode(
             f"{building.name(self)}:encode", UNSTAGED, (rows.id,), self.topic, found.format, found.keys, found.key, found.value,
-            self._time(encoding, rows.schema),
+            self._time(encoding, rows.schema), self._writes_nulls(found),
         )  # fmt: skip
         for step in building.steps.values():
             if isinstance(step.operator, Encode) and step.operator.topic == self.topic:
                 self._check_same_keys(step.operator, operator)
         written = building.add(Step(operator, OPAQUE_SCHEMA, (KEY,), (KEY,), rows.table, self.at))
         return written, replace(found.format, topic=self.topic) if found.format.has_registry else found.format
+
+    def _writes_nulls(self, found: Encoded) -> bool:
+        """Whether a key of nulls alone is written: in the formats of ksqlDB, where one column of nulls is a key in DELIMITED only."""
+        is_of_ksqldb = bool(found.format.setting(KEY_FORMAT))
+        return is_of_ksqldb and self.child.traits.has_own_key and (len(found.key.names) > 1 or found.keys.name == "delimited")
 
     def _time(self, encoding: Encoding, rows: Schema) -> EventTime | None:
         """The column that has the time of what is written; None where that is the time of the rows."""
