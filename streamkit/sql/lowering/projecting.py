@@ -54,18 +54,19 @@ class Projection:
         Each column of the result, as ksqlDB names those that the query gives none.
 
         A column keeps its name, and has its source before it where several of them have one of that name, as all have that a star gives of a
-        join. A field has its own name, with another number if it has one, and others are numbered.
+        join. A field has its own name, with another number if it has one, and others are numbered; a new key has its number already.
         """
         scope = self.names.scope
         given = {item.alias.text for item in items if isinstance(item, SelectColumn) and item.alias is not None}
-        taken = {*(one.name for one in scope.columns or ()), *given}
+        numbered: dict[Expression, str] = {_reference(name): name for name in scope.computed.values()}
+        taken = {*(one.name for one in scope.columns or () if one.name not in scope.computed.values()), *given}
         chosen: list[ChosenItem] = []
         for one in (one for item in items for one in self._of_item(item)):
             name = one.name
             if one.source and len(scope.sources) > 1:
                 name = f"{one.source}_{name}"
             elif not one.is_named and (name == "" or field_name_of(one.written) is not None):
-                name = numbered_name(name, taken)
+                name = numbered.get(one.expression) or numbered_name(name, taken)
                 taken.add(name)
             chosen.append(replace(one, name=name))
         return tuple(chosen)
@@ -79,8 +80,9 @@ class Projection:
             case SelectColumn(written, alias):
                 expression = self.names.resolved(written)
                 name = alias.text if alias else self._own_name(written.expression)
+                source = "" if alias else self._source_of_record(written.expression)
                 type = self.names.kept_type(written)
-                return [ChosenItem(expression, name, written.span, alias is not None, written.expression, type=type)]
+                return [ChosenItem(expression, name, written.span, alias is not None, written.expression, source, type=type)]
         raise TypeError(f"no item of SELECT: {item!r}")
 
     def _own_name(self, expression: Expression) -> str:
@@ -90,6 +92,14 @@ class Projection:
             if found is not None and found.name.lower() == parts_of(expression.name)[-1].lower():
                 return self._told_apart(found) if self.names.meaning.names_results else found.name
         return self.names.result_name(expression)
+
+    def _source_of_record(self, expression: Expression) -> str:
+        """The source before a column that ksqlDB has of every record, such as `l.ROWTIME`; empty for any other expression."""
+        if not self.names.meaning.names_results or not isinstance(expression, Reference):
+            return ""
+        source, *rest = parts_of(expression.name)
+        is_of_record = len(rest) == 1 and rest[0].lower() in self.names.meaning.record_columns
+        return next(iter(spellings(source, self.names.scope.sources, keeps_case=True)), "") if is_of_record else ""
 
     def _told_apart(self, column: ScopeColumn) -> str:
         """The name of a column, with its source if several sources have one of that name."""
@@ -111,7 +121,7 @@ class Projection:
             in_from if is_each_named else scope.shown
         ):  # what a join compares is once there else, as the side that is kept has it
             if is_each_named and column.is_bound:
-                found |= {item.name: item for item in self._bound(column, star.span)}
+                found |= {f"{item.source}.{item.name}": item for item in self._bound(column, star.span)}
             else:
                 found.setdefault(
                     f"{column.source}.{column.name}" if is_each_named else column.column, self._of_column(column, star.span)
@@ -119,11 +129,13 @@ class Projection:
         return [*found.values()]
 
     def _bound(self, column: ScopeColumn, span: TextSpan) -> list[ChosenItem]:
-        """The bound of a window as `*` gives it, if it does."""
-        if not self.names.meaning.shows_bounds:
+        """The bound of a window as `*` gives it, if it does: of a join that of each source, since the key has one of them alone."""
+        is_joined = len(self.names.scope.sources) > 1
+        if not is_joined and not self.names.meaning.shows_bounds:
             return []
         name = "WINDOWSTART" if column.name == WINDOW_START else "WINDOWEND"
-        return [ChosenItem(self.names.resolved_part(Reference(name), span), name, span)]
+        written = Reference(f"{part(column.source)}.{name}" if is_joined else name)
+        return [ChosenItem(self.names.resolved_part(written, span), name, span, source=column.source if is_joined else "")]
 
     def _all_of(self, star: Star, source: str) -> list[ChosenItem]:
         """The columns of one source, or else the fields of a column of that name."""
@@ -133,12 +145,13 @@ class Projection:
             return self._fields_of(Reference(f"{part(source)}.*"), Reference(part(source)), star.span)
         if scope.columns is None:
             return [ChosenItem(Reference(ALL), ALL, star.span)]
-        is_hidden = self.names.meaning.names_results
-        return [
-            self._of_column(column, star.span)
-            for column in scope.shown
-            if column.source == own and not (is_hidden and column.is_bound)
-        ]
+        has_own_bounds = self.names.meaning.names_results
+        every: list[ChosenItem] = []
+        for column in scope.shown:
+            if column.source == own:
+                is_bound = has_own_bounds and column.is_bound
+                every += self._bound(column, star.span) if is_bound else [self._of_column(column, star.span)]
+        return every
 
     @staticmethod
     def _of_column(column: ScopeColumn, span: TextSpan) -> ChosenItem:

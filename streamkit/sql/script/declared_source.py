@@ -94,14 +94,15 @@ class DeclaredSource:
         known = [(column.name, times.get(column.name, column.type)) for column in columns]
         may_have_times = self.is_ksql and self.statement.kind == TABLE and window is None
         with_times = partial(self._with_times, topology, topic, columns, key, format) if may_have_times else None
-        return ReadTopic(self._with_headers(QuerySource(rows, tuple(known), key, with_times)), topic, format)
+        known += [(column.name.text, type) for column, type in self._header_types]
+        return ReadTopic(QuerySource(rows, tuple(known), key, with_times), topic, format)
 
     def _with_times(self, topology: Topology, topic: str, columns: Schema, key: tuple[str, ...], format: TopicFormat) -> Table:
         """The table with the times of its rows as a column."""
         properties = TopicProperties.of(self.statement.properties, OF_SOURCES, self.text, self.statement.span)
         with written_at(self.text.in_dialect(is_ksql=self.is_ksql).at(self.statement.span)):
             options = {"schema": columns, "key": key, **self._time_arguments(properties, format, columns), **format.arguments}
-            return timed_table(topology.stream(topic, **options))
+            return timed_table(self._with_headers(topology.stream(topic, **options)))
 
     def _format(
         self, properties: TopicProperties, columns: Schema, key: tuple[str, ...], window: WindowKind | None
@@ -254,13 +255,17 @@ class DeclaredSource:
         keyed = key if key or format.value is None or self.is_ksql else None
         times = self._time_arguments(properties, format, columns)
         options = {"schema": columns, "key": keyed, **times, **format.arguments}
+        headers = self._headers_declared
+        if self.statement.kind == TABLE and headers and (not self.is_ksql or window is not None):
+            kind = "with windows in its key" if self.is_ksql else "in the Spark dialect"
+            raise self.text.error(f"the rows of a table {kind} have no headers; expected HEADERS in a stream", headers[0].span)
         may_fail = format.value is not None or times["timestamp"] is not None
-        if self.statement.kind == TABLE and self.is_ksql and window is None and may_fail:
+        if self.statement.kind == TABLE and self.is_ksql and window is None and (may_fail or headers):
             # So a record which cannot be read, or has no time, is left out, as of streams.
-            return topology.stream(topic, **options).to_table()
+            return self._with_headers(topology.stream(topic, **options)).to_table()
         if self.statement.kind == TABLE:
             return topology.table(topic, windowed=window, **options)
-        return topology.stream(topic, **options)
+        return self._with_headers(topology.stream(topic, **options))
 
     def _time_arguments(self, properties: TopicProperties, format: TopicFormat, columns: Schema) -> dict[str, Any]:
         """The arguments that say which column has the times of records; in ksqlDB a time before 1970 is none."""
@@ -277,22 +282,19 @@ class DeclaredSource:
     def _headers_declared(self) -> list[ColumnDefinition]:
         return [column for column in self.statement.columns if column.role == HEADERS_ROLE]
 
-    def _with_headers(self, source: QuerySource) -> QuerySource:
-        """The stream with the columns that are its records' headers."""
-        declared = self._headers_declared
-        if not declared:
-            return source
-        if not isinstance(source.rows, Stream):
-            raise self.text.error("rows of a table have no headers; expected HEADERS in a stream", declared[0].span)
-        all_headers = KSQL_HEADERS_TYPE if self.is_ksql else HEADERS_TYPE
-        types = [all_headers if column.header is None else "binary" for column in declared]
-        for column, type in zip(declared, types, strict=True):
+    @property
+    def _header_types(self) -> list[tuple[ColumnDefinition, str]]:
+        """The columns that are headers, with their types; TopologyError for one that is declared with another type."""
+        every = KSQL_HEADERS_TYPE if self.is_ksql else HEADERS_TYPE
+        typed = [(column, every if column.header is None else "binary") for column in self._headers_declared]
+        for column, type in typed:
             if column_type(column.type, self.types, self.text, column.span) != type:
                 raise self.text.error(f"{column.name.text} is {column.type}; expected {type}", column.span)
-        with written_at(self.text.in_dialect(is_ksql=self.is_ksql).at(self.statement.span)):
-            rows = source.rows.with_columns(*(Column(Alias(one, name)) for name, one in self.headers))
-        added = tuple((column.name.text, type) for column, type in zip(declared, types, strict=True))
-        return QuerySource(rows, (*(source.columns or ()), *added), source.key)
+        return typed
+
+    def _with_headers(self, rows: Stream) -> Stream:
+        """The stream with the columns that are its records' headers."""
+        return rows.with_columns(*(Column(Alias(one, name)) for name, one in self.headers)) if self._header_types else rows
 
 
 def format_schema(format: TopicFormat, columns: Schema, key: tuple[str, ...]) -> str | None:

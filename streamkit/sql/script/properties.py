@@ -210,24 +210,33 @@ class TopicProperties:
         """Whether the statement says the format of keys."""
         return "KEY_FORMAT" in self.values or "FORMAT" in self.values
 
-    def is_unwrapped(self, format: str, columns: int, wraps: bool = True) -> bool:
+    def is_unwrapped(self, format: str, columns: int, *, wraps: bool = True, has_registry: bool = False) -> bool:
         """
         Whether values of a format are those of their one column, without an object around; TopologyError where that cannot be.
 
         `wraps` says it where WITH does not.
         """
         wrap = self.values.get("WRAP_SINGLE_VALUE")
+        is_json = format == "JSON" or (format == "JSON_SR" and not has_registry)
         if wrap is None:
-            return not wraps and columns == 1 and format == "JSON"
+            return not wraps and columns == 1 and is_json
         if columns != 1:
             raise self.error("WRAP_SINGLE_VALUE", f"WRAP_SINGLE_VALUE is for values of one column, and these have {columns}")
         if str(wrap).lower() not in ("true", "false"):
             raise self.error("WRAP_SINGLE_VALUE", f"WRAP_SINGLE_VALUE is {wrap!r}; expected true or false")
         is_wrapped = str(wrap).lower() == "true"
-        is_free = format in ("JSON", "JSON_SR", "AVRO", "PROTOBUF", "PROTOBUF_NOSR")
-        if not is_free and (is_wrapped or format != "KAFKA"):
-            raise self.error("WRAP_SINGLE_VALUE", f"{format} has no object around a value; expected no WRAP_SINGLE_VALUE")
-        return not is_wrapped and format == "JSON"
+        has_objects = format in ("JSON", "JSON_SR", "AVRO", "PROTOBUF", "PROTOBUF_NOSR")
+        if is_wrapped and not has_objects:
+            raise self.error(
+                "WRAP_SINGLE_VALUE", f"{format} has no object around a value; expected false, or no WRAP_SINGLE_VALUE"
+            )
+        if not is_wrapped and has_objects and not is_json:
+            under = f"{format} under a schema of the registry" if format == "JSON_SR" else format
+            raise self.error(
+                "WRAP_SINGLE_VALUE",
+                f"values of {under} are objects, also those of one column; expected true, or no WRAP_SINGLE_VALUE",
+            )
+        return not is_wrapped and is_json
 
     @property
     def uses_registry(self) -> bool:

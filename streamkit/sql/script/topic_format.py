@@ -213,7 +213,8 @@ class KsqlFormat:
                 delimiters[name] = given
         if value.startswith("PROTOBUF"):  # of lists and maps nothing says that they are null, whatever WITH says of other columns
             settings["nulls"] = "defaults"
-        if self.properties.is_unwrapped(value, len(self._values), self.wraps_one_column):
+        wraps, has_registry = self.wraps_one_column, self.registry is not None
+        if self.properties.is_unwrapped(value, len(self._values), wraps=wraps, has_registry=has_registry):
             settings["unwrapped"] = "true"
         if self._keys:
             settings["key.format"] = str(KSQL_FORMATS[key])
