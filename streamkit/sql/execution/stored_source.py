@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ from streamkit.sql.lowering.scope import ROW_TIMES, QuerySource
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.relation import PullRelation
 from streamkit.sql.pull.source import RECORD_TYPES, StoreRows, TopicRows
-from streamkit.sql.script.declared_source import HEADERS_ROLE, DeclaredSource, ReadTopic, timed_table
+from streamkit.sql.script.declared_source import HEADERS_ROLE, DeclaredSource, ReadTopic, table_with_records
 from streamkit.sql.script.properties import NATIVE
 from streamkit.sql.script.script import ScriptSource
 from streamkit.sql.script.topic_format import TopicFormat
@@ -154,15 +154,15 @@ class SourceReading:
         types = {column.name: column.type for column in topic.schema}
         types |= {str(one["name"]): str(one["type"]) for one in stored.columns if has_times(str(one["type"]))}
         columns = tuple((str(one["name"]), types[one["name"]]) for one in stored.columns if one["name"] in types)
-        with_times = None
+        with_records = None
         if stored.kind == TABLE and stored.windows is None and is_ksql(stored):
-            with_times = partial(_timed, topology, topic, options)
-        return ReadTopic(QuerySource(rows, columns, topic.key, with_times), topic.name, TopicFormat(words=WORDS_OF_COLUMNS))
+            with_records = partial(_with_records, topology, topic, options)
+        return ReadTopic(QuerySource(rows, columns, topic.key, with_records), topic.name, TopicFormat(words=WORDS_OF_COLUMNS))
 
 
-def _timed(topology: Topology, topic: Topic, options: Mapping[str, Any]) -> Table:
-    """The table of a topic with the times of its rows as a column."""
-    return timed_table(topology.stream(topic.name, **options))
+def _with_records(topology: Topology, topic: Topic, options: Mapping[str, Any], named: Sequence[str]) -> Table:
+    """The table of a topic with columns of what its rows know of their records."""
+    return table_with_records(topology.stream(topic.name, **options), named)
 
 
 def has_headers(stored: StoredSource) -> bool:

@@ -24,7 +24,7 @@ from streamkit.sql.lowering.names import QueryNames
 from streamkit.sql.lowering.projecting import Projection
 from streamkit.sql.lowering.scope import (
     BOUNDS,
-    ROW_TIMES,
+    OF_ROWS,
     QuerySource,
     Scope,
     ScopeColumn,
@@ -32,7 +32,7 @@ from streamkit.sql.lowering.scope import (
     key_first,
     numbered_name,
     of_source,
-    with_row_times,
+    with_records,
 )
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.tree.query import FieldsStar, FromItem, Query, SelectColumn, SourceName, Star, Subquery
@@ -179,7 +179,7 @@ class QueryLowering:
         match item:
             case SourceName(name, alias):
                 source, own = self._source(name.text, name.span), alias.text if alias else name.text
-                scope = with_row_times(source, own) if self._names_times(own) else of_source(source, own)
+                scope = with_records(source, own, self._named_of_records(own))
                 return self._key_first(scope, name.span) if self.meaning.names_results else scope
             case Subquery(query, alias):
                 inner = QueryLowering(query, self.sources, self.text, self.meaning).lowered()
@@ -195,12 +195,13 @@ class QueryLowering:
             rows = scope.rows.select(*(Column(Reference(part(one.column))) for one in columns))
         return replace(scope, rows=rows, columns=columns)
 
-    def _names_times(self, source: str) -> bool:
-        """Whether the query names ROWTIME, of this source or of none."""
+    def _named_of_records(self, source: str) -> tuple[str, ...]:
+        """What the query names of the records of this source, or of none: ROWTIME, ROWPARTITION and ROWOFFSET."""
         if not self.meaning.names_results:
-            return False
-        named = (parts_of(one.name) for written in self._everything() for one in references(written.expression))
-        return any(parts[-1] == ROW_TIMES and (len(parts) == 1 or parts[0] == source) for parts in named)
+            return ()
+        written = [parts_of(one.name) for written in self._everything() for one in references(written.expression)]
+        named = {parts[-1] for parts in written if len(parts) == 1 or parts[0] == source}
+        return tuple(one for one in OF_ROWS if one in named)
 
     def _source(self, name: str, span: TextSpan) -> QuerySource:
         near = spellings(name, self.sources, keeps_case=self.meaning.names_results)

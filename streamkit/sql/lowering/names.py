@@ -15,7 +15,7 @@ from streamkit.plan.expression_text import expression_name
 from streamkit.sql.ksql.expressions import PSEUDO_COLUMNS, MeaninglessExpressionError
 from streamkit.sql.lowering.expression_parts import below, is_parameter, rewritten
 from streamkit.sql.lowering.meaning import Meaning
-from streamkit.sql.lowering.scope import ROW_TIMES, Scope, ScopeColumn, fresh_name
+from streamkit.sql.lowering.scope import OF_ROWS, ROW_TIMES, Scope, ScopeColumn, fresh_name
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.tree.span import TextSpan, Written
 
@@ -176,16 +176,16 @@ class QueryNames:
             is_in_key = source is None and bound in found  # also where a side of a join has a bound of its own
             column = bound if is_in_key or (not found and bound in self.others) else next(iter(found), None)
             return None if column is None else Call("unix_timestamp", (Reference(part(column)),))
-        if name == ROW_TIMES and not isinstance(self.scope.rows, Stream):
-            times = [one for one in self.scope.columns or () if one.name == ROW_TIMES and source in (None, one.source)]
-            if times or len(self.scope.sources) < 2:
-                return Reference(times[0].column) if times else None
+        if name in OF_ROWS and not isinstance(self.scope.rows, Stream):
+            kept = [one for one in self.scope.columns or () if one.name == name and source in (None, one.source)]
+            if kept or len(self.scope.sources) < 2:
+                return Reference(kept[0].column) if kept else None
         if source is None or len(self.scope.sources) == 1:
             return self.meaning.record_column(name, is_stream=isinstance(self.scope.rows, Stream))
         # A join that is run once has what the records of each side have beside their columns among its own.
-        kept = self.scope.named(PSEUDO_COLUMNS.get(name.upper(), ""), source, keeps_case=True)
-        value = self.meaning.record_column(name, is_stream=bool(kept))
-        of_side = Reference(part(kept[0].column)) if kept else None
+        of_record = self.scope.named(PSEUDO_COLUMNS.get(name.upper(), ""), source, keeps_case=True)
+        value = self.meaning.record_column(name, is_stream=bool(of_record))
+        of_side = Reference(part(of_record[0].column)) if of_record else None
         return (
             None
             if value is None
@@ -200,7 +200,7 @@ class QueryNames:
             return
         if isinstance(self.scope.rows, Stream) or any(one.name == name for one in self.scope.shown):
             return
-        kept = (PSEUDO_COLUMNS[name], *([ROW_TIMES] if name == ROW_TIMES else []))  # of records, and of rows of tables
+        kept = (PSEUDO_COLUMNS[name], name)  # of records, and of rows of tables
         sources = [one for one in self.scope.sources if any(self.scope.named(each, one, keeps_case=True) for each in kept)]
         if sources:
             choices = " or ".join(f"{part(source)}.{name}" for source in sources)

@@ -28,6 +28,7 @@ from streamkit.schema import Schema, SchemaColumn
 
 BOUNDS = (WINDOW_START, WINDOW_END)
 ROW_TIMES = "ROWTIME"  # the column of a table with the times of its rows, in milliseconds
+OF_ROWS = {ROW_TIMES: "bigint", "ROWPARTITION": "int", "ROWOFFSET": "bigint"}  # what a row of a table knows of its record
 AnyRows: TypeAlias = Stream | Table | GlobalTable
 
 
@@ -36,14 +37,15 @@ class QuerySource:
     """
     A stream or table that a query may name, with its columns and its key; both None if they are not known.
 
-    The type of a column is None if that alone is not known. `with_times` gives a table with a column more, ROWTIME; None where it cannot.
+    The type of a column is None if that alone is not known. `with_records` gives a table with more columns, those of `OF_ROWS` that are
+    named; None where it cannot.
     `windows` are those in the keys of a join, as formats of keys say them; None of other rows, which say them on their own.
     """
 
     rows: AnyRows
     columns: tuple[tuple[str, str | None], ...] | None = None
     key: Key | None = None
-    with_times: Callable[[], Table] | None = field(default=None, compare=False, repr=False)
+    with_records: Callable[[Sequence[str]], Table] | None = field(default=None, compare=False, repr=False)
     windows: str | None = None
 
 
@@ -192,12 +194,15 @@ def key_first(columns: Iterable[ScopeColumn], key: Sequence[str]) -> tuple[Scope
     return tuple(sorted(columns, key=lambda one: one.column not in key))
 
 
-def with_row_times(source: QuerySource, name: str) -> Scope:
-    """The scope of a single table whose query names the times of its rows."""
+def with_records(source: QuerySource, name: str, named: Sequence[str]) -> Scope:
+    """The scope of a single source; of a table whose query names what its rows know of their records, with these columns."""
     scope = of_source(source, name)
-    if source.with_times is None or scope.columns is None:
+    if source.with_records is None or scope.columns is None or not named:
         return scope
-    return scope.with_rows(source.with_times()).with_column(ScopeColumn(name, ROW_TIMES, ROW_TIMES, "bigint", is_shown=False))
+    scope = scope.with_rows(source.with_records(named))
+    for each in named:
+        scope = scope.with_column(ScopeColumn(name, each, each, OF_ROWS[each], is_shown=False))
+    return scope
 
 
 def source_of(rows: AnyRows) -> QuerySource:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from streamkit.dsl.topology import Topology
 from streamkit.errors import SchemaError, StreamKitError, TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import has_times, without_times
-from streamkit.names import HEADERS, TIMESTAMP, WINDOW_END, WINDOW_START
+from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP, WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, Reference
 from streamkit.plan.location import written_at
@@ -92,17 +92,19 @@ class DeclaredSource:
                 raise self.text.error(str(error).partition("\n  at ")[0], self.statement.span) from None
         times = self._times
         known = [(column.name, times.get(column.name, column.type)) for column in columns]
-        may_have_times = self.is_ksql and self.statement.kind == TABLE and window is None
-        with_times = partial(self._with_times, topology, topic, columns, key, format) if may_have_times else None
+        is_plain_table = self.is_ksql and self.statement.kind == TABLE and window is None
+        with_records = partial(self._with_records, topology, topic, columns, key, format) if is_plain_table else None
         known += [(column.name.text, type) for column, type in self._header_types]
-        return ReadTopic(QuerySource(rows, tuple(known), key, with_times), topic, format)
+        return ReadTopic(QuerySource(rows, tuple(known), key, with_records), topic, format)
 
-    def _with_times(self, topology: Topology, topic: str, columns: Schema, key: tuple[str, ...], format: TopicFormat) -> Table:
-        """The table with the times of its rows as a column."""
+    def _with_records(
+        self, topology: Topology, topic: str, columns: Schema, key: tuple[str, ...], format: TopicFormat, named: Sequence[str]
+    ) -> Table:
+        """The table with columns of what its rows know of their records."""
         properties = TopicProperties.of(self.statement.properties, OF_SOURCES, self.text, self.statement.span)
         with written_at(self.text.in_dialect(is_ksql=self.is_ksql).at(self.statement.span)):
             options = {"schema": columns, "key": key, **self._time_arguments(properties, format, columns), **format.arguments}
-            return timed_table(self._with_headers(topology.stream(topic, **options)))
+            return table_with_records(self._with_headers(topology.stream(topic, **options)), named)
 
     def _format(
         self, properties: TopicProperties, columns: Schema, key: tuple[str, ...], window: WindowKind | None
@@ -315,10 +317,14 @@ def _headers(column: ColumnDefinition, is_ksql: bool) -> Expression:
     return Call("get_field", (newest, Literal("value")))
 
 
-def timed_table(records: Stream) -> Table:
-    """The table of a topic's records, with the time of each row as a column."""
-    time = Alias(Call("unix_millis", (Reference(TIMESTAMP),)), ROW_TIMES)
-    return records.with_columns(Column(time)).to_table()
+def table_with_records(records: Stream, named: Sequence[str]) -> Table:
+    """The table of a topic's records, with columns of what each row knows of its record: of `OF_ROWS` those that are named."""
+    each = {
+        ROW_TIMES: Call("unix_millis", (Reference(TIMESTAMP),)),
+        "ROWPARTITION": Reference(PARTITION),
+        "ROWOFFSET": Reference(OFFSET),
+    }
+    return records.with_columns(*(Column(Alias(each[name], name)) for name in named)).to_table()
 
 
 def column_type(written: str, own: Mapping[str, str], text: ScriptText, span: TextSpan) -> str:

@@ -437,21 +437,21 @@ class ScriptLowering:
             sink.to(target.topic, partitions=properties.partitions, **target.format.sink_arguments)
         if created_in_ksql(target) and target.format.changes_rows:
             return self._read_back(statement, found.source, target)
-        is_timed = (
+        knows_records = (
             created_in_ksql(target)
             and statement.kind == TABLE
             and not bounds_in(found.source.key or (), found.source.columns or ())
         )
-        with_times = partial(self._with_times, statement, found.source, target) if is_timed else None
+        with_records = partial(self._with_records, statement, found.source, target) if knows_records else None
         if found.is_final:
-            return replace(final_table(found, self.text, statement.span).source, with_times=with_times)
-        return replace(found.source, rows=rows, with_times=with_times)
+            return replace(final_table(found, self.text, statement.span).source, with_records=with_records)
+        return replace(found.source, rows=rows, with_records=with_records)
 
-    def _with_times(self, statement: CreateAs, source: QuerySource, target: ScriptSource) -> Table:
-        """The table with the times of its rows as a column, which its topic knows."""
+    def _with_records(self, statement: CreateAs, source: QuerySource, target: ScriptSource, named: Sequence[str]) -> Table:
+        """The table with columns of what its rows know of the records of its topic."""
         read = self._read_back(statement, source, target)
-        assert read.with_times is not None
-        return read.with_times()
+        assert read.with_records is not None
+        return read.with_records(named)
 
     def _read_back(self, statement: CreateAs, source: QuerySource, target: ScriptSource) -> QuerySource:
         """The rows of a result as its topic has them, which are not those that went there: as other files and sessions read them."""
