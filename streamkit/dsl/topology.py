@@ -37,6 +37,7 @@ from streamkit.plan.operators.merge import MergeNode
 from streamkit.plan.operators.source import GlobalTableSource, StreamSource, TableSource
 from streamkit.plan.operators.write import To
 from streamkit.plan.picture import picture, svg
+from streamkit.plan.said_partitions import SaidPartitions
 from streamkit.plan.store_definition import StoreDefinition
 from streamkit.plan.store_kinds import CALLED
 from streamkit.plan.tree import walk
@@ -81,6 +82,7 @@ class Topology(ForeignNames):
         self._dropped: dict[str, Location | None] = {}
         self._unlogged: dict[str, Location | None] = {}
         self._topics: dict[str, Topic] = {}
+        self._said_partitions: dict[str, SaidPartitions] = {}
 
     def stream(
         self,
@@ -294,8 +296,26 @@ class Topology(ForeignNames):
 
     @property
     def added_topics(self) -> tuple[Topic, ...]:
-        """The topics that a start creates unless they exist."""
-        return tuple(self._topics.values())
+        """The topics that a start creates unless they exist; one that does not say how many partitions has those that are said of it elsewhere."""
+        said = self._said_partitions
+        return tuple(
+            replace(one, partitions=said[one.name].count) if one.name in said and one.partitions == AS_THE_LOG_SAYS else one
+            for one in self._topics.values()
+        )
+
+    @property
+    def said_partitions(self) -> tuple[SaidPartitions, ...]:
+        """How many partitions topics have, where a topic that exists with another number is an error."""
+        return tuple(self._said_partitions.values())
+
+    def say_partitions(self, said: SaidPartitions) -> None:
+        """Let a start refuse a topic that exists with another number of partitions; TopologyError if another number was said of it before."""
+        known = self._said_partitions.setdefault(said.topic, said)
+        if known.count != said.count:
+            raise TopologyError(
+                f"PARTITIONS of the topic {said.topic} is {said.count} here, and {known.count} at {known.at}; expected the same, or one of them alone",
+                said.at,
+            )
 
     def drop_store(self, *names: str) -> None:
         """

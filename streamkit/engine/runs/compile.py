@@ -25,6 +25,7 @@ from streamkit.plan.program import Input, Program
 from streamkit.plan.pruning import keep_columns, prune_columns
 from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
 from streamkit.plan.retiming import check_times
+from streamkit.plan.said_partitions import check_said_partitions
 from streamkit.plan.steps import Pass, Plan
 from streamkit.plan.topics_read_back import with_topics_read_back
 
@@ -153,6 +154,8 @@ def _passes(
             f"the topology {topology.name!r} has no end: nothing would run; expected a stream or table that goes to a topic with "
             ".to('…'), or a table with store='…'"
         )
+    if log is not None:
+        check_said_partitions(topology.said_partitions, log, refuse)
     log = log and WithAddedTopics.of(log, topology.added_topics)
     names = name_steps(roots, KnownNames.of("" if log is None else log.program_before(topology.name)))
     analyzer = analyzer or ExpressionAnalyzer(topology.time_zone)

@@ -159,7 +159,10 @@ def _misfit(topic: Topic | None, meant: Input | Output) -> str:
     """A topic beside what the topology takes it for, on one line."""
     if topic is None:
         return "topic does not exist"
-    return f"topic has {topic.schema}, key {list(topic.key)}; the topology has {shape_text(meant)}"
+    has = f"{topic.schema}, key {list(topic.key)}"
+    if has == shape_text(meant):
+        return f"topic has {topic.partitions} partition{'s' * (topic.partitions != 1)}; the topology says another number"
+    return f"topic has {has}; the topology has {shape_text(meant)}"
 
 
 def _reading(source: Input, has_position: bool) -> str:

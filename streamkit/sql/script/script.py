@@ -18,6 +18,7 @@ from streamkit.log.topic.evolution import is_wider
 from streamkit.names import spellings
 from streamkit.plan.expression import Alias, Cast, Expression
 from streamkit.plan.location import written_at
+from streamkit.plan.said_partitions import SaidPartitions
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.lowering.ksql_meaning import RESERVED_NAMES
 from streamkit.sql.lowering.lowering import LoweredQuery, final_table, lowered
@@ -229,6 +230,17 @@ class ScriptLowering:
             statement, self.text, self._types, self.settings.registry, is_ksql, self.settings.formats.wraps_one_column
         ).added_to(self._topology)
         found.source, found.topic, found.format, found.has_failed = read.source, read.topic, read.format, False
+        self._say_partitions(
+            read.topic, TopicProperties.of(statement.properties, OF_SOURCES, self.text, statement.span), is_read=True
+        )
+
+    def _say_partitions(self, topic: str, properties: TopicProperties, *, is_read: bool) -> None:
+        """In a file PARTITIONS is what the topic has at each start; a session compares it once, when the statement is executed."""
+        assert self._topology is not None
+        count = properties.partitions
+        if count is not None and self._others is no_others:
+            at = self.text.at(properties.spans["PARTITIONS"])
+            self._topology.say_partitions(SaidPartitions(topic, count, is_read, at))
 
     def _declare_result(self, statement: CreateAs) -> None:
         if not self._is_new(statement):
@@ -429,6 +441,7 @@ class ScriptLowering:
             if inserted:
                 assert isinstance(rows, Stream)
                 rows = rows.merge(*inserted)
+            self._say_partitions(target.topic, properties, is_read=False)
             self._add_topic(statement, found, target, properties)
             sink: Stream | Table = rows
             if found.is_final:
