@@ -7,8 +7,8 @@ import decimal
 from hypothesis import strategies as st
 
 from streamkit.data_type import array_of, map_of, struct_of
-from streamkit.expressions.sql.dialect import KSQL, LEVELS, SPARK
-from streamkit.expressions.sql.expression_reader import CASTS, UNIT_ARGUMENTS
+from streamkit.expressions.sql.dialect import KSQL, LEVELS, SPARK, UNIT_ARGUMENTS
+from streamkit.expressions.sql.expression_reader import CASTS
 from streamkit.expressions.sql.literal_reader import INTERVAL_UNITS
 from streamkit.expressions.sql.special_calls import TRIMS, UNITS, WITH_UNIT
 from streamkit.plan.dotted_name import part

@@ -39,6 +39,8 @@ KSQL_RESERVED = frozenset(
         "WITH",
     ]
 )
+CLAUSE_WORDS = frozenset(("FROM", "HAVING", "JOIN", "ON", "WHERE"))  # which begin a clause of a query whatever is behind them
+UNIT_ARGUMENTS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS", "WEEKS", "MONTHS", "YEARS")
 UNARY = {"-": "negate", "+": "positive", "~": "bitwise_not"}
 LEVELS: tuple[dict[str, str], ...] = (  # from loose to tight; all are left-associative
     {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "<=>": "eq_null_safe"},
@@ -74,8 +76,10 @@ class Dialect:
     """
     How expressions are written.
 
-    `reserved` are the words that name a column in backticks alone. `operators` and `unary` give the functions that signs call, and
-    `predicates` the words that may have NOT before them. `special_calls` are the functions whose arguments are written in ways of their own.
+    `reserved` are the words that name a column in backticks alone. `not_given` are those which statements give as a name in backticks alone:
+    also words that begin clauses, and units, which a query would take for something else in some places. `operators` and `unary` give the
+    functions that signs call, and `predicates` the words that may have NOT before them. `special_calls` are the functions whose arguments are
+    written in ways of their own.
 
     `has_escapes`: a backslash in a text escapes what follows it, and `"…"` is a text; without, `"…"` is a name. `has_capital_names`: names
     without quotes are read in capitals. `has_arrows`: fields are written `a->b` and lambdas `x => e`, ARRAY[…], MAP(k := v), STRUCT(f := v)
@@ -85,6 +89,7 @@ class Dialect:
 
     name: str
     reserved: frozenset[str]
+    not_given: frozenset[str]
     operators: Mapping[str, BinaryOperator]
     unary: Mapping[str, str]
     predicates: frozenset[str]
@@ -106,6 +111,7 @@ def operators_of(levels: tuple[dict[str, str], ...]) -> dict[str, BinaryOperator
 SPARK = Dialect(
     name="spark",
     reserved=RESERVED,
+    not_given=RESERVED | CLAUSE_WORDS,
     operators=operators_of(LEVELS),
     unary=UNARY,
     predicates=frozenset(PREDICATES),
@@ -117,6 +123,7 @@ SPARK = Dialect(
 KSQL = Dialect(
     name="ksql",
     reserved=KSQL_RESERVED,
+    not_given=KSQL_RESERVED | CLAUSE_WORDS | frozenset(UNIT_ARGUMENTS),
     operators=operators_of(KSQL_LEVELS),
     unary={"-": "negate", "+": "positive"},
     predicates=frozenset(("BETWEEN", "IN", "LIKE")),

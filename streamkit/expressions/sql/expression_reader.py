@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from streamkit.data_type import normalise_type
-from streamkit.expressions.sql.dialect import Dialect
+from streamkit.expressions.sql.dialect import UNIT_ARGUMENTS, Dialect
 from streamkit.expressions.sql.literal_reader import LITERAL_TYPES, IsValue, LiteralReader
 from streamkit.expressions.sql.refusal import SyntaxRefusedError
 from streamkit.expressions.sql.special_calls import SPECIAL
@@ -41,7 +41,6 @@ CASTS = {  # types that may be called as functions
         "string",
     ]
 }
-UNIT_ARGUMENTS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS", "WEEKS", "MONTHS", "YEARS")
 UNIT_FUNCTIONS = (
     "TIMESTAMPADD",
     "TIMESTAMPSUB",
@@ -315,7 +314,7 @@ class ExpressionReader(LiteralReader):
         if self.is_lambda_with_parentheses():
             raise self._unusable("a lambda stands only as an argument of a function")
         opening = self.move()
-        if self.is_at("SELECT", "WITH", "VALUES"):
+        if self.is_at("SELECT", "WITH") or (self.is_at("VALUES") and self.is_before("(")):
             raise self._unusable(self.row_only)
         if self.dialect.has_arrows:
             found = self.expression()
@@ -494,14 +493,14 @@ class ExpressionReader(LiteralReader):
         arrow = "=>" if self.dialect.has_arrows else "->"
         word, following = self.word, self.ahead().key
         if following == arrow and word.kind in ("name", "quoted"):
-            names = [self.name()]
+            names = [self.parameter()]
             self.move()
             return self.made(Lambda(tuple(names), self.expression(), self.dialect.has_arrows), word.start)
         if self.is_lambda_with_parentheses():
             self.move()
-            names = [self.name()]
+            names = [self.parameter()]
             while self.took(","):
-                names.append(self.name())
+                names.append(self.parameter())
             self.expect(")")
             self.expect(arrow)
             return self.made(Lambda(tuple(names), self.expression(), self.dialect.has_arrows), word.start)
@@ -510,6 +509,10 @@ class ExpressionReader(LiteralReader):
         if self.dialect.has_arrows and word.key in UNIT_ARGUMENTS and following in (",", ")"):
             return self._unit_literal()
         return self.expression()
+
+    def parameter(self) -> str:
+        """The name of a parameter of a lambda."""
+        return self.name()
 
     def _unit_literal(self) -> Expression:
         word = self.move()

@@ -129,7 +129,9 @@ class LiteralReader(WordCursor):
         """A number or a text, and its unit."""
         sign = self.move().text.strip("+") if self.is_at("-", "+") else ""
         if not self._is_amount(self.word):
-            raise self._unusable("an interval must be a constant with a unit, such as INTERVAL 1 DAY")
+            raise self._unusable(
+                "an interval must be a constant with a unit, such as INTERVAL 1 DAY; a column of that name is written `interval`, in backticks"
+            )
         word = self.move()
         unit = self._expected_unit("a unit, such as DAY")
         if self.took("TO"):

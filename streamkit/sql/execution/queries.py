@@ -83,7 +83,7 @@ def _lowered_again(definitions: Definitions, queries: Sequence[StoredQuery]) -> 
             )
     text = ScriptText(";\n".join(query.text for query in queries), first.id if len(queries) == 1 else first.application)
     statements = []
-    for statement in read_script(text.text, first.dialect, settings.variables, text.file):
+    for statement in read_script(text.text, first.dialect, settings.variables, text.file, is_stored=True):
         assert isinstance(statement, CreateAs | InsertQuery), "a persistent query creates or inserts"
         statements.append(with_functions(statement, definitions.functions, text))
     topic = topic_of_built(first) if len(queries) == 1 else None

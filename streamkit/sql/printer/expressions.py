@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from streamkit.expressions.sql.dialect import Dialect
-from streamkit.expressions.sql.expression_reader import UNIT_ARGUMENTS, UNIT_FUNCTIONS
+from streamkit.expressions.sql.dialect import UNIT_ARGUMENTS, Dialect
+from streamkit.expressions.sql.expression_reader import UNIT_FUNCTIONS
 from streamkit.expressions.sql.literal_reader import INTERVAL_UNITS
 from streamkit.expressions.sql.special_calls import TRIMS, UNITS, WITH_UNIT
 from streamkit.plan.dotted_name import parts_of

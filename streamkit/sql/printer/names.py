@@ -6,8 +6,8 @@ import decimal
 import re
 
 from streamkit.data_type import element_of, entry_of
-from streamkit.expressions.sql.dialect import Dialect
-from streamkit.expressions.sql.expression_reader import ALSO_FUNCTIONS, UNIT_ARGUMENTS
+from streamkit.expressions.sql.dialect import UNIT_ARGUMENTS, Dialect
+from streamkit.expressions.sql.expression_reader import ALSO_FUNCTIONS
 from streamkit.expressions.sql.literal_reader import LITERAL_TYPES
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Scalar

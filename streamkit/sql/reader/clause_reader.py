@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from streamkit.data_type import array_of, map_of, normalise_type, struct_of
 from streamkit.errors import SchemaError
+from streamkit.expressions.sql.dialect import CLAUSE_WORDS
 from streamkit.expressions.sql.expression_reader import ExpressionReader, NestedTooDeeplyError
 from streamkit.expressions.sql.refusal import SyntaxRefusedError
 from streamkit.expressions.sql.word import Word
@@ -75,6 +76,7 @@ class ClauseReader(ExpressionReader):
     no_parameters = "parameters (? and :name) cannot be used; write ${name}, and DEFINE name = 'value' before"
     item_start = -1  # where the item of SELECT begins that is read
     implicit_aliases: frozenset[int] = frozenset()  # the places of words that were read as names without AS
+    is_stored = False  # whether the text is one of the catalog, whose names may be words that no statement gives any more
 
     def asks(self, *keys: str) -> None:
         """Note which keywords could be here; what completes a text listens."""
@@ -91,6 +93,15 @@ class ClauseReader(ExpressionReader):
     def source_name(self) -> Name:
         """The name of a stream or table."""
         return self.written_name(SOURCE, "the name of a stream or table")
+
+    def given_name(self, kind: str = OTHER, expected: str = "a name") -> Name:
+        """A name that the statement gives: a word by which queries could not mean it has to be quoted."""
+        if self.word.key in self.dialect.not_given and not self.is_stored:
+            raise self.unexpected(expected)
+        return self.written_name(kind, expected)
+
+    def parameter(self) -> str:
+        return self.given_name(expected="the name of a parameter").text
 
     def any_name(self, expected: str = "a name") -> str:
         """A name where nothing else can be: any word."""
@@ -128,7 +139,7 @@ class ClauseReader(ExpressionReader):
             return False
         following = self.ahead()
         if following.kind == "end":
-            return at_end or not partners
+            return at_end or self.word.key in CLAUSE_WORDS
         return self._is_clause(self.word.key, partners, following)
 
     def _is_clause(self, key: str, partners: tuple[str, ...], following: Word) -> bool:
@@ -162,14 +173,14 @@ class ClauseReader(ExpressionReader):
             if self.begins_as_of():
                 return None
             self.move()
-            return self.written_name()
+            return self.given_name()
         word = self.word
         if word.kind not in ("name", "quoted") or word.key in self.dialect.reserved or self.begins_clause(at_end=True):
             return None
         if self.begins_set_operation() or self.other_clause():
             return None
         self.implicit_aliases |= {self.place}
-        return self.written_name()
+        return self.given_name()
 
     def written(self, read: Callable[[], Expression] | None = None) -> Written:
         """An expression, and where its parts are written."""

@@ -17,6 +17,7 @@ SHOWN_LENGTH = 60  # of a word in a message
 NEXT_WORDS = {"GROUP": "GROUP BY", "PARTITION": "PARTITION BY", "ORDER": "ORDER BY"}
 OPERATORS = frozenset("AND AT BETWEEN COLLATE DIV ILIKE IN IS LIKE NOT OR REGEXP RLIKE".split())  # noqa: SIM905
 LISTED_MAX = 8
+BEFORE_VALUES = ("CASE", "DISTINCT", "NOT")  # words behind which a value is missing where they were meant as names
 FOLLOWING = {  # what comes behind a clause that no other word goes on
     "FROM": "a stream or table", "JOIN": "a stream or table", "WHERE": "a condition", "HAVING": "a condition", "ON": "a condition",
     "LIMIT": "how many rows, a whole number", "WITHIN": "a duration, as in WITHIN 5 MINUTES",
@@ -35,7 +36,7 @@ def fault_of(error: SqlRefusedError, words: Sequence[Word], dialect: Dialect, im
             return f"found {words[alias].text}; did you mean {nearest}?", words[alias].span
         return f"found {_shown(error.found)} behind {nearest}; {_partners(nearest)}", error.found.span
     nearest = _nearest(error.found, words[: error.place], dialect)
-    hint = f"; did you mean {nearest}?" if nearest and nearest != error.found.key else _quoting_hint(error, dialect)
+    hint = f"; did you mean {nearest}?" if nearest and nearest != error.found.key else _quoting_hint(error, words, dialect)
     expected = error.expected or _behind_statement(words[: error.place], dialect)
     return f"found {_shown(error.found)}; expected {expected}{hint}", error.found.span
 
@@ -60,17 +61,30 @@ def _behind_statement(before: Sequence[Word], dialect: Dialect) -> str:
     return ", ".join(listed) + " or the end of the statement" if 0 < len(listed) <= LISTED_MAX else "the end of the statement"
 
 
-def _quoting_hint(error: UnexpectedWordError, dialect: Dialect) -> str:
+def _quoting_hint(error: UnexpectedWordError, words: Sequence[Word], dialect: Dialect) -> str:
     """How a name or a text is written, if something else was."""
     word = error.found
+    before = words[error.place - 1] if error.place else word
+    if error.expected == "a value" and before.keyword in BEFORE_VALUES:
+        return _in_backticks(before, dialect)
+    if word.key == "FROM" and any(one.key == "SELECT" for one in words[: error.place]) and not _is_elsewhere(error, words):
+        return ""  # it is that of the query, which lacks something before it
     wants_name, wants_text = "name" in error.expected or error.expected == "a value", "between quotes" in error.expected
-    if wants_name and word.kind == "name" and (word.key in dialect.reserved or word.key in CLAUSES):
-        return f"; write `{word.text}` in backticks if it is a name"
+    if wants_name and word.kind == "name" and (word.key in dialect.not_given or word.key in CLAUSES):
+        return _in_backticks(word, dialect)
     if wants_name and word.kind == "text" and word.value:
         return f"; a name is written without quotes, or in backticks: `{_cut(str(word.value))}`"
     if wants_text and word.kind in ("name", "quoted"):
         return f"; a text is written '{_cut(word.text.strip(chr(34)))}'"
     return ""
+
+
+def _is_elsewhere(error: UnexpectedWordError, words: Sequence[Word]) -> bool:
+    return any(one.key == error.found.key for place, one in enumerate(words) if place != error.place)
+
+
+def _in_backticks(word: Word, dialect: Dialect) -> str:
+    return f"; write `{dialect.as_name(word.text)}` in backticks if it is a name"
 
 
 def _shown(word: Word) -> str:

@@ -34,15 +34,18 @@ def read_script(
     variables: Mapping[str, str] | None = None,
     file: str = IN_PYTHON,
     called_at: Location | None = None,
+    *,
+    is_stored: bool = False,
 ) -> list[Statement]:
     """
     The statements of a script, in their order.
 
     `dialect` is that of the first statement; `SET 'streamkit.sql.dialect' = 'ksql'` changes it for those behind it, as DEFINE adds to the
-    `variables`. `called_at` is the line of Python that gives the text. SqlError has all faults of the script, each with its place.
+    `variables`. `called_at` is the line of Python that gives the text. With `is_stored` it is one that the catalog keeps, whose names may be words
+    that are names in backticks alone. SqlError has all faults of the script, each with its place.
     """
     check_text(text)
-    script = _ScriptReader(text, DIALECTS[dialect], DIALECTS[dialect], dict(variables or {}))
+    script = _ScriptReader(text, DIALECTS[dialect], DIALECTS[dialect], dict(variables or {}), is_stored=is_stored)
     statements = script.statements()
     if script.faults:
         places = [TextLocation.of_text(file, text, span, called_at=called_at) for _, span in script.faults]
@@ -114,6 +117,7 @@ class _ScriptReader:
     last_words: Sequence[Word] = ()
     last_dialect: Dialect = SPARK
     is_unreadable: bool = False
+    is_stored: bool = False
 
     def statements(self) -> list[Statement]:
         """All statements that can be read."""
@@ -149,6 +153,7 @@ class _ScriptReader:
 
     def _read_words(self, words: list[Word]) -> Statement | None:
         reader = StatementReader(self.text, words, self.dialect, is_value)
+        reader.is_stored = self.is_stored
         try:
             return reader.whole_statement()
         except RecursionError:

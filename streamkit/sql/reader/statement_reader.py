@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from streamkit.expressions.sql.refusal import SyntaxRefusedError
-from streamkit.sql.reader.clause_reader import FUNCTION, OTHER, QUERY, TYPE
+from streamkit.sql.reader.clause_reader import FUNCTION, OTHER, QUERY, SOURCE, TYPE
 from streamkit.sql.reader.query_reader import QueryReader
 from streamkit.sql.tree.span import Name, Written
 from streamkit.sql.tree.statements import (
@@ -101,7 +101,7 @@ class StatementReader(QueryReader):
             self.asks("TYPE", "SINK", "CONNECTOR")
         kind = self._source_kind("STREAM or TABLE" if or_replace or is_read_only else "STREAM, TABLE, TYPE or CONNECTOR")
         if_not_exists = self._if_not_exists()
-        name = self.source_name()
+        name = self.given_name(SOURCE, "the name of a stream or table")
         columns = tuple(self._in_parentheses(self._column)) if self.is_at("(") else ()
         properties = self.properties()
         if not self.is_at("AS"):
@@ -142,7 +142,7 @@ class StatementReader(QueryReader):
             raise self._refused(
                 "PRIMARY KEY stands behind a column; expected it behind each column of the key, as in `id INT PRIMARY KEY`", begin
             )
-        name = self.written_name(expected="the name of a column")
+        name = self.given_name(expected="the name of a column")
         type = self.type()
         role, header = "", None
         if self.took("KEY"):
@@ -167,7 +167,7 @@ class StatementReader(QueryReader):
     def _create_type(self) -> Statement:
         self.move()
         if_not_exists = self._if_not_exists()
-        name = self.written_name(TYPE)
+        name = self.given_name(TYPE)
         self.expect("AS")
         return CreateType(name, self.type(), if_not_exists)
 
@@ -215,7 +215,7 @@ class StatementReader(QueryReader):
         return InsertQuery(name, self.query(), properties)
 
     def _listed_column(self) -> Name:
-        return self.written_name(expected="the name of a column")
+        return self.given_name(expected="the name of a column")
 
     def _rows(self) -> tuple[tuple[Written, ...], ...]:
         rows = [self._row()]
@@ -269,7 +269,7 @@ class StatementReader(QueryReader):
         if self.is_at("COLUMN") and not self._is_type_behind():
             self.move()
         begin = self.word
-        name = self.written_name(expected="the name of a column")
+        name = self.given_name(expected="the name of a column")
         return ColumnDefinition(name, self.type(), span=self.span_from(begin))
 
     def _is_type_behind(self) -> bool:

@@ -31,7 +31,11 @@ def faults(text, **options):
         ("SELECT a FROM t WHERE a BEETWEEN 1 AND 2", "or the end of the statement; did you mean BETWEEN?"),
         ("CREATE STREM s", "found STREM; expected STREAM, TABLE, TYPE or CONNECTOR; did you mean STREAM?"),
         ("SELECT select FROM t", "found select; expected a value; write `select` in backticks if it is a name"),
-        ("SELECT a, FROM t", "found FROM; expected a value; write `FROM` in backticks if it is a name"),
+        ("SELECT a, from FROM t", "found from; expected a value; write `from` in backticks if it is a name"),
+        ("SELECT a AS from FROM t", "found from; expected a name; write `from` in backticks if it is a name"),
+        ("SELECT case FROM t", "found FROM; expected a value; write `case` in backticks if it is a name"),
+        ("SELECT a, interval, b FROM t", "a column of that name is written `interval`, in backticks"),
+        ("SELECT distinct FROM t", "found FROM; expected a value; write `distinct` in backticks if it is a name"),
         (
             "SELECT a FROM 't'",
             "found 't'; expected the name of a stream or table; a name is written without quotes, or in backticks: `t`",

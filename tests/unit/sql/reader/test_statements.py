@@ -156,7 +156,7 @@ STATEMENTS = [
     ("INSERT INTO s WITH (QUERY_ID = 'q') SELECT a FROM t", InsertQuery(Name("s"), A_FROM_T, (Property("QUERY_ID", "q"),))),
     ("INSERT INTO s VALUES (1, 'a')", InsertValues(Name("s"), None, ((literal(1), literal("a")),))),
     (
-        "INSERT INTO s (a, select) VALUES (1, 2), (3, 4)",
+        "INSERT INTO s (a, `select`) VALUES (1, 2), (3, 4)",
         InsertValues(Name("s"), (Name("a"), Name("select")), ((literal(1), literal(2)), (literal(3), literal(4)))),
     ),
     ("DELETE FROM t WHERE a = 1", DeleteRows(Name("t"), Written(Call("eq", (Reference("a"), Literal(1)))))),
@@ -319,7 +319,7 @@ def test_statements_become_values(text, statement):
             ),
         ),
         ("SELECT a of FROM t AS of WHERE a", Query((item("a", "of"),), source("t", "of"), where=column("a"))),
-        ("SELECT a.select, `select` AS select FROM t", Query((item("a.select"), item("select", "select")), source("t"))),
+        ("SELECT a.select, `select` AS `select` FROM t", Query((item("a.select"), item("select", "select")), source("t"))),
     ],
 )
 def test_queries_become_values(text, query):
