@@ -10,12 +10,15 @@ from streamkit.dsl.topology import Topology
 from streamkit.engine.runs.compile import compile_passing_over
 from streamkit.errors import TopologyError
 from streamkit.names import fresh_token
+from streamkit.plan.expression import Literal
 from streamkit.plan.location import written_at
 from streamkit.plan.refusal import stop_at
 from streamkit.sql.execution.queries import CopiedLog
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.selecting import SessionRelations
+from streamkit.sql.lowering.expression_parts import below
 from streamkit.sql.lowering.lowering import lowered
+from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.named_types import with_named_types
 from streamkit.sql.lowering.scope import QuerySource
 from streamkit.sql.pull.plan import PullPlan
@@ -24,7 +27,8 @@ from streamkit.sql.pull.relation import no_relation
 from streamkit.sql.push.passing import PassingRows, is_passing
 from streamkit.sql.push.private_run import PrivateRun
 from streamkit.sql.push.subscription import PushedRows
-from streamkit.sql.tree.query import Query
+from streamkit.sql.tree.query import Query, SelectColumn
+from streamkit.sql.tree.span import Written
 from streamkit.sql.tree.statements import TABLE
 
 OUTPUT = "pushed"
@@ -68,7 +72,7 @@ def pushed_topology(state: ScriptState, query: Query) -> tuple[Topology, tuple[s
     """The topology of a query, whose rows go to a topic that only its reader has, and the columns that the query names, in its order."""
     script = state.settings.script
     topology = Topology(f"query-{fresh_token()[:8]}", script.time_zone, script.what_fails)
-    query = with_named_types(query, state.types, state.text)
+    query = _with_one_group(with_named_types(query, state.types, state.text), script.meaning)
     sources: dict[str, QuerySource] = {}
     for name in query.sources_read():
         if name.text in sources:
@@ -84,6 +88,13 @@ def pushed_topology(state: ScriptState, query: Query) -> tuple[Topology, tuple[s
             rows = rows.emit("final")
         rows.to(OUTPUT, partitions=1)
     return topology, found.named
+
+
+def _with_one_group(query: Query, meaning: Meaning) -> Query:
+    """The query with all rows as one group, if it has aggregates without GROUP BY, as a query that is run once may have them."""
+    every = (part for item in query.items if isinstance(item, SelectColumn) for part in below(item.written.expression))
+    has_aggregates = query.group_by is None and any(meaning.is_aggregate(part) for part in every)
+    return replace(query, group_by=(Written(Literal("all"), query.span),)) if has_aggregates else query
 
 
 def _passing_plan(state: ScriptState, query: Query) -> PullPlan | None:

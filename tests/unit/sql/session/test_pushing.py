@@ -280,3 +280,16 @@ def test_print_of_bytes_and_names(sql, log):
     assert (row["key"], row["value"]) == ("a", '{"v": 1}')
     with pytest.raises(SqlError, match="there is no topic 'rawe'; did you mean 'raw'"):
         sql.execute("PRINT rawe")
+
+
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+def test_aggregates_of_all_rows(clicks, sql, dialect):
+    """Aggregates without GROUP BY are those of one group of all rows, as in a query that is run once, also by windows."""
+    sql.execute(f"SET 'streamkit.sql.dialect' = '{dialect}'; SET 'auto.offset.reset' = 'earliest'")
+    send(clicks, ("ann", "home", 1), ("bob", "cart", 2))
+    for rest in ("", " WINDOW TUMBLING (SIZE 1000 DAYS)", " HAVING COUNT(*) = 3"):
+        with sql.subscribe(f"SELECT COUNT(*) AS c, SUM(`n`) AS s FROM clicks{rest} EMIT CHANGES") as rows:
+            names = {name.lower(): value for name, value in taken(rows, 1)[-1].items()}
+            assert (names["c"], names["s"]) == (3, 3)
+    with pytest.raises(StreamKitError, match="neither grouped by nor inside of an aggregate"):
+        sql.subscribe("SELECT `who`, COUNT(*) AS c FROM clicks EMIT CHANGES")
