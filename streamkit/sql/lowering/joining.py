@@ -26,7 +26,7 @@ from streamkit.plan.window_kinds.session import SessionWindow
 from streamkit.sql.lowering.expression_parts import conjuncts, references
 from streamkit.sql.lowering.meaning import DAY_MS, Meaning
 from streamkit.sql.lowering.names import ROWKEY, QueryNames
-from streamkit.sql.lowering.scope import BOUNDS, Scope, ScopeColumn, fresh_name
+from streamkit.sql.lowering.scope import BOUNDS, AnyRows, Scope, ScopeColumn, fresh_name
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.tree.query import JoinClause
 from streamkit.sql.tree.span import TextSpan
@@ -101,7 +101,7 @@ class Joining:
     def joined(self, left: Scope, right: Scope) -> Scope:
         """Both sides as one scope, whose windows are those of the left one."""
         windows = self._common_windows(left, right)
-        if windows is not None and windows != _windows_in_keys(right):
+        if windows is not None and windows != windows_in_keys(right.rows, right.windows):
             right = self._with_ends(right, int(windows))
         sides = self._compared(left, right)
         (first, second), kind = self._in_order(*sides)
@@ -151,7 +151,7 @@ class Joining:
 
         TopologyError for sessions beside windows of one length, which ksqlDB refuses as well.
         """
-        windows = [_windows_in_keys(one) if one.bounds else None for one in (left, right)]
+        windows = [windows_in_keys(one.rows, one.windows) if one.bounds else None for one in (left, right)]
         if None in windows or not self.meaning.names_results:
             return None
         if SESSION in windows:
@@ -160,7 +160,7 @@ class Joining:
 
     def _check_same_windows(self, left: Scope, right: Scope, expected: str) -> None:
         """TopologyError for windows of two lengths or kinds, whose bounds are never equal."""
-        windows = [_windows_in_keys(one) for one in (left, right)]
+        windows = [windows_in_keys(one.rows, one.windows) for one in (left, right)]
         if None not in windows and windows[0] != windows[1]:
             first, second = ("sessions" if one == SESSION else f"windows of {one} ms" for one in windows)
             raise self._refused(
@@ -557,16 +557,16 @@ def _both(left: Scope, right: Scope) -> Scope:
     return Scope(left.rows, (*left.sources, *right.sources), columns, None, left.joined, partly_known=unknown)
 
 
-def _windows_in_keys(scope: Scope) -> str | None:
-    """The windows in the keys of a stream or table, as formats of keys say them: their length in milliseconds, or session; None if that is not known."""
-    window = scope.rows.node.traits.window
+def windows_in_keys(rows: AnyRows, known: str | None = None) -> str | None:
+    """The windows in the keys of a stream or table, as formats of keys say them: their length in milliseconds, or session; else those `known`."""
+    window = rows.node.traits.window
     if isinstance(window, SessionWindow):
         return SESSION
     if isinstance(window, TimeWindow):
         return str(window.size_ms)
-    if scope.windows is not None:
-        return scope.windows
-    decodings = [one.decoding for one in sources_of([scope.rows.node]) if one.decoding is not None]
+    if known is not None:
+        return known
+    decodings = [one.decoding for one in sources_of([rows.node]) if one.decoding is not None]
     return decodings[0].keys.setting(WINDOW) or None if len(decodings) == 1 else None
 
 

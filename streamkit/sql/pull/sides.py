@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from streamkit.dsl.stream import Stream
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.core.operation import columns_of
-from streamkit.names import ORDER, TIMESTAMP
+from streamkit.names import ORDER, TIMESTAMP, WINDOW_START
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Call, Expression, Literal, Reference, TypedExpression
 from streamkit.plan.expression_text import OF_KSQL
 from streamkit.sql.lowering.expression_parts import calls, conjuncts, is_aggregate, references
-from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT
+from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT, SESSION, windows_in_keys
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.names import QueryNames
-from streamkit.sql.lowering.scope import ROW_TIMES, AnyRows, Scope, ScopeColumn, bounds_in, fresh_name, key_first
+from streamkit.sql.lowering.scope import BOUNDS, ROW_TIMES, AnyRows, Scope, ScopeColumn, bounds_in, fresh_name, key_first
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.input import PullInput
 from streamkit.sql.pull.plan import PlannedJoin, PlannedSide, PullPlan, TypedColumns
@@ -50,6 +50,15 @@ class _Side:
     def has_times(self) -> bool:
         """Whether each row is a record of a stream, with its event time."""
         return TIMESTAMP in self.read.record_columns if isinstance(self.read, PullPlan) else self.is_stream
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether its key has the bounds of windows."""
+        return isinstance(self.read, PullRelation) and any(one.is_bound for one in self.columns)
+
+    def bound(self, name: str) -> str:
+        """The column of the start, or the end, of its windows in the rows of the query."""
+        return next(one.column for one in self.columns if one.is_bound and one.name == name)
 
     @property
     def is_of_records(self) -> bool:
@@ -190,11 +199,26 @@ class _SidesReading:
                 f"the condition of a join has the aggregate {found[0].function}; expected columns", clause.on.span
             )
         keys, rest, again = self._split(scope, [*conjuncts(condition), *self._within(clause, left, side)], side, at)
+        keys += self._split(scope, self._same_windows(left, side, clause), side, at)[0]
         join = PlannedJoin(clause.kind, _PLACEHOLDER, tuple(one for one, _ in keys), tuple(other for _, other in keys), rest)
         sides = tuple(replace(one, may_lack=one.may_lack or clause.kind in (RIGHT, FULL)) for one in left.sides)
         sides = (*sides, replace(side, may_lack=clause.kind in (LEFT, FULL)))
         scope, join, hidden = self._named_once(scope, join, again, clause.kind)
         return JoinedSides(scope, sides, (*left.joins, join), left.again | hidden)
+
+    def _same_windows(self, left: JoinedSides, side: _Side, clause: JoinClause) -> list[Expression]:
+        """That the windows of both sides are one, as ksqlDB's keys have them: of those of two lengths the starts are equal."""
+        first = next((one for one in left.sides if one.has_windows), None)
+        if not self.meaning.names_results or first is None or not side.has_windows:
+            return []
+        kinds = {windows_in_keys(one.read.rows) for one in (first, side) if isinstance(one.read, PullRelation)}
+        if SESSION in kinds and len(kinds - {None}) > 1:
+            raise self.text.error(
+                f"sessions and other windows are never equal, and {first.alias} and {side.alias} have both in their keys; expected one kind",
+                clause.span,
+            )
+        names = (WINDOW_START,) if len(kinds) > 1 and None not in kinds else BOUNDS
+        return [Call("eq", (_reference(first.bound(name)), _reference(side.bound(name)))) for name in names]
 
     def _split(
         self, scope: Scope, parts: Sequence[Expression], side: _Side, at: Location
