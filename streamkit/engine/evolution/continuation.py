@@ -29,6 +29,7 @@ from streamkit.engine.evolution.replaying import (
     stores_text,
     stretches,
 )
+from streamkit.engine.evolution.rerouted_outputs import rerouted_outputs
 from streamkit.engine.evolution.shifted_times import shifted_times
 from streamkit.engine.evolution.stale_times import stale_times
 from streamkit.engine.evolution.waits import GivenResults, hindrances, waiting_otherwise
@@ -54,6 +55,7 @@ class Continuation:
     program before as the catalog has it. `with_rows` are the stores that hold something, or did, `read` the topics of which it has read records,
     `whole` those that have all their records, `gone` those that the program before read and that were deleted since; others may have their
     names now. `written` are the outputs of encoded values that hold records. `rebuilt` are the stores that a replay fills again, whatever they hold.
+    `unread` are the topics of the program before with records that the application has not read, and their numbers.
     `lacks_records` tells whether topics have lost records that the replay of a part of the program would read.
     """
 
@@ -67,6 +69,7 @@ class Continuation:
     whole: frozenset[str] = frozenset()
     written: frozenset[str] = frozenset()
     rebuilt: frozenset[str] = frozenset()
+    unread: Mapping[str, int] = field(default_factory=dict)
     lacks_records: Callable[[Program], bool] = field(default=lambda part: False, compare=False)
 
     @property
@@ -247,6 +250,8 @@ class Continuation:
         """Why the program cannot go on, an error for each reason."""
         if self.before is not None:
             yield from changed_encodings(self.before, self.program, self.written)
+            if has_steps(self.before):
+                yield from rerouted_outputs(self.before, self.program, self.unread, self.elsewhere)
             yield from self.rebuild_refusals()
         if self.orphaned:
             yield self._orphans()
@@ -347,7 +352,18 @@ def continuation(catalog: Catalog, program: Program, rebuilt: frozenset[str] = f
         if topic is not None and not topic.is_compacted and not any(catalog.manifest.start_offsets(topic.id).values())
     )
     written, lacks_records = written_outputs(catalog, program), partial(_lacks_records, catalog, known)
-    return Continuation(program, known, before, text, with_rows, read, gone, whole, written, rebuilt, lacks_records)
+    unread = {} if before is None else _unread(catalog, known, before)
+    return Continuation(program, known, before, text, with_rows, read, gone, whole, written, rebuilt, unread, lacks_records)
+
+
+def _unread(catalog: Catalog, known: ApplicationState, before: Program) -> dict[str, int]:
+    """The topics that the program before wrote and that hold records which the application has not read, with how many these are."""
+    found: dict[str, int] = {}
+    for topic in filter(None, (catalog.topics.find(output.topic) for output in before.outputs)):
+        starts, read = catalog.manifest.start_offsets(topic.id), known.positions.get(topic.id, {})
+        ends = catalog.manifest.end_offsets(topic.id)
+        found[topic.name] = sum(max(0, end - max(starts.get(one, 0), read.get(one, 0))) for one, end in ends.items())
+    return {name: count for name, count in found.items() if count}
 
 
 def _lacks_records(catalog: Catalog, known: ApplicationState, part: Program) -> bool:
