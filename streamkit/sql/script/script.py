@@ -5,8 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import partial
 from typing import Any, TypeAlias
+
+import pyarrow as pa
 
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import Table
@@ -16,7 +19,7 @@ from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import spellings
-from streamkit.plan.expression import Alias, Cast, Expression
+from streamkit.plan.expression import Alias, Cast, Expression, Literal
 from streamkit.plan.location import written_at
 from streamkit.plan.said_partitions import SaidPartitions
 from streamkit.schema import Schema, SchemaColumn
@@ -30,7 +33,7 @@ from streamkit.sql.script.declared_source import DeclaredSource, column_referenc
 from streamkit.sql.script.properties import OF_RESULTS, OF_SOURCES, TopicProperties, check_time_format
 from streamkit.sql.script.settings import ScriptSettings
 from streamkit.sql.script.topic_format import KAFKA, KsqlFormat, TopicFormat, topic_format, window_text
-from streamkit.sql.tree.query import Query
+from streamkit.sql.tree.query import Query, SelectColumn
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
 from streamkit.sql.tree.statements import (
     STREAM,
@@ -409,16 +412,23 @@ class ScriptLowering:
             )
         if list(given.items()) == list(wanted.items()):
             return found.rows
-        columns = [Column(Alias(self._cast(name, column, given[column], type, span), column)) for column, type in wanted.items()]
+        numbers = _numbers_of(query.statement.query) if query.meaning.names_results else {}
+        columns = [
+            Column(Alias(self._cast(name, column, given[column], type, span, numbers.get(column)), column))
+            for column, type in wanted.items()
+        ]
         with self._at(span):
             return found.rows.select(*columns)
 
-    def _cast(self, name: str, column: str, given: str | None, wanted: str | None, span: TextSpan) -> Expression:
+    def _cast(
+        self, name: str, column: str, given: str | None, wanted: str | None, span: TextSpan, number: Decimal | None
+    ) -> Expression:
+        """The column in the type that is wanted; a constant `number` of ksqlDB becomes any decimal that has its digits."""
         reference = column_reference(column)
         if given == wanted or given is None or wanted is None:
             return reference
         own, other = (SchemaColumn(column, type).arrow.type for type in (wanted, given))
-        if not is_wider(own, other):
+        if not is_wider(own, other) and not (number is not None and _has_room(own, number)):
             raise self.text.error(
                 f"INSERT INTO {name}: {column} is {given}, and does not become {wanted} without loss; expected a CAST", span
             )
@@ -438,7 +448,10 @@ class ScriptLowering:
             )
         rows = found.rows
         with self._at(statement.name.span if statement.name.span.end else statement.span):
-            if inserted:
+            keep_their_times = (
+                inserted if target.format.times is not None else []
+            )  # as in ksqlDB, whose INSERT writes no other times
+            if inserted and not keep_their_times:
                 assert isinstance(rows, Stream)
                 rows = rows.merge(*inserted)
             self._say_partitions(target.topic, properties, is_read=False)
@@ -448,6 +461,8 @@ class ScriptLowering:
                 assert isinstance(rows, Table)
                 sink = rows.emit("final")
             sink.to(target.topic, partitions=properties.partitions, **target.format.sink_arguments)
+            for others in keep_their_times:
+                others.to(target.topic, partitions=properties.partitions, **target.format.arguments)
         if created_in_ksql(target) and target.format.changes_rows:
             return self._read_back(statement, found.source, target)
         knows_records = (
@@ -552,7 +567,26 @@ class ScriptLowering:
         written = WrittenQuery(statement, self.settings.meaning)
         rows = self._fitting(written, found, name, target.source)
         with self._at(statement.name.span if statement.name.span.end else statement.span):
-            rows.to(target.topic, **target.format.sink_arguments)
+            rows.to(target.topic, **target.format.arguments)
+
+
+def _numbers_of(query: Query) -> dict[str, Decimal]:
+    """The results of SELECT that are a number as it is written, by their names."""
+    columns = [item for item in query.items if isinstance(item, SelectColumn) and item.alias is not None]
+    values = {item.alias.text: item.written.expression for item in columns if item.alias is not None}
+    return {
+        name: Decimal(str(one.value))
+        for name, one in values.items()
+        if isinstance(one, Literal) and isinstance(one.value, int | float | Decimal) and not isinstance(one.value, bool)
+    }
+
+
+def _has_room(type: pa.DataType, number: Decimal) -> bool:
+    """Whether a decimal type has all digits of a number."""
+    _, digits, exponent = number.as_tuple()
+    if not pa.types.is_decimal(type) or not isinstance(exponent, int):
+        return False
+    return bool(-exponent <= type.scale and len(digits) + exponent <= type.precision - type.scale)
 
 
 def created_in_ksql(source: ScriptSource) -> bool:
