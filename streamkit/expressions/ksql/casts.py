@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, is_nested, normalise_type, to_arrow
-from streamkit.decimals import DECIMAL_CONTEXT, cut_off, power_of_ten, rounded
+from streamkit.data_type import decimal_of, element_of, entry_of, fields_of, from_arrow, is_nested, normalise_type, to_arrow
+from streamkit.decimals import DECIMAL_CONTEXT, DIGITS_MAX, cut_off, power_of_ten, rounded
 from streamkit.errors import SchemaError
 from streamkit.expressions.casts.writing import write_dates, write_decimals, write_floats, write_milliseconds
 from streamkit.expressions.core.elements import Elements, on_columns, structs_of, truth, validity
@@ -32,6 +32,7 @@ from streamkit.expressions.core.operation import (
 )
 from streamkit.expressions.core.spark_text import spark_text, unseen
 from streamkit.expressions.ksql.iso_times import DAY_MILLIS, days, moments, times_of_day
+from streamkit.expressions.ksql.java_maps import buckets_of, in_buckets, latest_entries
 from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.expressions.ksql.signature import CAST, as_decimal, has_times, is_number, kind_of, ksql_type
 from streamkit.formats.ksql_values import double_of_text
@@ -43,6 +44,7 @@ _BLANKS = "".join(map(chr, range(0x21)))
 _INTEGER = r"^[+-]?[0-9]+$"
 _FLOAT = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[dDfF]?$"
 _DECIMAL = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_FEW_UNITS, _NEAR_TIE = 2.0**40, 0.06
 _TRUE = ("t", "tr", "tru", "true", "y", "ye", "yes")
 
 
@@ -186,8 +188,32 @@ def _number_to_decimal(values: pa.Array, target: str) -> pa.Array:
         return fitting(values.cast(pa.int64()).cast(pa.decimal128(19, 0)), target)
     if pa.types.is_floating(values.type):
         check_rows(truth(pc.invert(pc.is_finite(values))), f"a number that is not finite does not fit into {ksql_type(target)}")
-        return _text_to_decimal(write_floats(values), target)
+        return _doubles_to_decimals(values, to_arrow(target))
     return fitting(values, target)
+
+
+def _doubles_to_decimals(values: pa.Array, type: pa.Decimal128Type) -> pa.Array:
+    """As Java: the exact number that a double is, rounded half up to as many digits as the type has, then to its scale."""
+    numbers = values_of(values)
+    with np.errstate(over="ignore"):
+        scaled = np.abs(numbers) * 10.0**type.scale
+    # The first rounding moves a number by a twentieth of the last digit at most. So only near ties it makes a difference.
+    is_plain = (scaled < _FEW_UNITS) & (np.abs(scaled - np.floor(scaled) - 0.5) > _NEAR_TIE)
+    units = np.copysign(np.where(is_plain, np.floor(scaled + 0.5), 0), numbers).astype(np.int64)
+    too_large = is_plain & (np.abs(units) >= 10 ** min(type.precision, 18))
+    few = Context(type.precision, ROUND_HALF_UP, MIN_EMIN, MAX_EMAX, 1, 0, [], [])
+    unit, most = power_of_ten(-type.scale), power_of_ten(type.precision - type.scale)
+    others: list[Decimal | None] = []
+    for row in np.flatnonzero(~is_plain).tolist():
+        number = few.create_decimal_from_float(float(numbers[row])).quantize(unit, ROUND_HALF_UP, DECIMAL_CONTEXT)
+        too_large[row] = number.copy_abs() >= most
+        others.append(None if too_large[row] else number)
+    check_rows(too_large & validity(values), f"a number does not fit into {ksql_type(from_arrow(type))}")
+    whole = pa.array(np.where(too_large, 0, units)).cast(pa.decimal128(DIGITS_MAX, 0))
+    found = pa.Array.from_buffers(pa.decimal128(DIGITS_MAX, type.scale), len(whole), whole.buffers()).cast(type)
+    if others:
+        found = pc.replace_with_mask(found, pa.array(~is_plain), pa.array(others, type))
+    return pc.if_else(values.is_valid(), found, pa.scalar(None, type))
 
 
 def fitting(values: pa.Array, target: str) -> pa.Array:
@@ -378,7 +404,8 @@ def _nested(values: pa.Array, source: str, target: str) -> pa.Array:
             return elements.with_values(convert(elements.values, element, element_of(target) or "")).as_arrays()
         (key, item), (to_key, to_item) = entry_of(source) or ("", ""), entry_of(target) or ("", "")
         parts = [("key", convert(elements.keys, key, to_key)), ("value", convert(elements.items, item, to_item))]
-        return elements.with_values(structs_of(parts)).as_maps()
+        made = latest_entries(elements.with_values(structs_of(parts)))
+        return in_buckets(made, buckets_of(made.lengths, elements.lengths)).as_maps()
     except FailingRowsError as error:
         raise FailingRowsError(str(error), pa.array(elements.any(np.asarray(error.rows)))) from None
 

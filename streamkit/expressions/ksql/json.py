@@ -25,6 +25,7 @@ from streamkit.expressions.json.documents import escaped, write_double
 from streamkit.expressions.ksql.casts import convert
 from streamkit.expressions.ksql.comparisons import without_maps
 from streamkit.expressions.ksql.function import kernel
+from streamkit.expressions.ksql.java_maps import as_read
 from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.formats.json_documents import behind_blanks, first_value, with_whole_characters
 from streamkit.plan.expression import TypedExpression
@@ -151,9 +152,10 @@ def _json_keys(_: TypedExpression, text: Datum) -> Datum:
 
 
 @kernel("json_records", "string -> map<string,string>", fails=always)
-def _json_records(_: TypedExpression, text: Datum) -> Datum:
+@on_columns
+def _json_records(_: TypedExpression, text: pa.Array) -> pa.Array:
     """The names in a JSON object with their values, a text as it is, all else as JSON; null of any other document."""
-    return one_by_one(_records, pa.map_(pa.string(), pa.string()), text)
+    return as_read(one_by_one(_records, pa.map_(pa.string(), pa.string()), text))
 
 
 def _records(text: str) -> dict[str, str] | None:

@@ -7,13 +7,14 @@ import pyarrow as pa
 
 from streamkit.data_type import array_of
 from streamkit.errors import EvaluationError
-from streamkit.expressions.core.elements import Elements, structs_of, validity
+from streamkit.expressions.core.elements import Elements, structs_of, truth, validity
 from streamkit.expressions.core.failing_rows import FailedPart, FailingRowsError
 from streamkit.expressions.core.operation import Datum, Invocation, always
 from streamkit.expressions.core.ordering import groups
 from streamkit.expressions.core.rows import Rows, broadcast
 from streamkit.expressions.ksql.comparisons import without_maps
 from streamkit.expressions.ksql.function import formula, kernel
+from streamkit.expressions.ksql.java_maps import FEWEST_BUCKETS, buckets_of, in_buckets
 from streamkit.expressions.nested.arrays import first_of_each
 from streamkit.expressions.nested.lambdas import applied
 from streamkit.plan.expression import TypedExpression
@@ -30,7 +31,7 @@ def _transform(call: Invocation) -> TypedExpression:
 
 @kernel("transform", "map<K,V>, (K, V -> C), (K, V -> D) -> map<C,D>", computed_by="transform_map", lazy=True, fails=always)
 def _transform_map(expression: TypedExpression, rows: Rows) -> Datum:
-    """A key that is null, or there twice, fails."""
+    """A key that is null, or there twice, fails, as does a value that is null."""
     source, to_key, to_item = expression.arguments
     elements = _elements(rows, source)
     keys = applied(rows, to_key, elements.parents, elements.keys, elements.items)
@@ -39,18 +40,36 @@ def _transform_map(expression: TypedExpression, rows: Rows) -> Datum:
     failed = elements.any(~first | ~validity(keys))
     if failed.any():
         raise _failure(expression, rows, failed, "a key of the new map is null, or there twice")
-    return elements.with_values(structs_of([("key", keys), ("value", items)])).as_maps()
+    return _collected(expression, rows, elements.with_values(structs_of([("key", keys), ("value", items)])))
 
 
-@formula("filter", "array<T>, (T -> boolean) -> array<T>")
-def _filter(call: Invocation) -> TypedExpression:
-    """The elements, or the entries, for which the lambda is true."""
-    return TypedExpression("filter", call.types[0], call.values)
+@kernel("filter", "array<T>, (T -> boolean) -> array<T>", computed_by="filter_array", lazy=True, fails=always)
+def _filter(expression: TypedExpression, rows: Rows) -> Datum:
+    """The elements, or the entries, for which the lambda is true; one for which it is null fails."""
+    elements = _elements(rows, expression.arguments[0])
+    return elements.kept(_holds(expression, rows, elements, elements.values)).as_arrays()
 
 
-@formula("filter", "map<K,V>, (K, V -> boolean) -> map<K,V>")
-def _filter_map(call: Invocation) -> TypedExpression:
-    return TypedExpression("map_filter", call.types[0], call.values)
+@kernel("filter", "map<K,V>, (K, V -> boolean) -> map<K,V>", computed_by="filter_map", lazy=True, fails=always)
+def _filter_map(expression: TypedExpression, rows: Rows) -> Datum:
+    """A value that is null fails, if the lambda is true for its entry."""
+    elements = _elements(rows, expression.arguments[0])
+    return _collected(expression, rows, elements.kept(_holds(expression, rows, elements, elements.keys, elements.items)))
+
+
+def _holds(expression: TypedExpression, rows: Rows, elements: Elements, *parts: pa.Array) -> np.ndarray:
+    """For which elements the lambda is true; Java has no condition that is null."""
+    found = applied(rows, expression.arguments[1], elements.parents, *parts)
+    if (failed := elements.any(~validity(found))).any():
+        raise _failure(expression, rows, failed, "the condition is null for an element")
+    return truth(found)
+
+
+def _collected(expression: TypedExpression, rows: Rows, entries: Elements) -> pa.Array:
+    """The maps that Java's collectors make of entries, which take no null for a value."""
+    if (failed := entries.any(~validity(entries.items))).any():
+        raise _failure(expression, rows, failed, "a value of the new map is null")
+    return in_buckets(entries, buckets_of(entries.lengths, FEWEST_BUCKETS)).as_maps()
 
 
 @kernel("reduce", "array<T>, S, (S, T -> S) -> S", "map<K,V>, S, (S, K, V -> S) -> S", lazy=True)

@@ -11,19 +11,19 @@ from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.operation import Invocation, always
 from streamkit.expressions.core.ordering import sorted_places
 from streamkit.expressions.ksql.function import formula, kernel
-from streamkit.expressions.ksql.nested import latest_entries
+from streamkit.expressions.ksql.java_maps import buckets_of, in_buckets, latest_entries
 from streamkit.plan.expression import TypedExpression
 
 
 @formula("map_keys", "map<K,V> -> array<K>")
 def _map_keys(call: Invocation) -> TypedExpression:
-    """The keys of a map."""
+    """The keys of a map, in the order of their hashes in Java."""
     return call.of("map_keys", *call.values)
 
 
 @formula("map_values", "map<K,V> -> array<V>")
 def _map_values(call: Invocation) -> TypedExpression:
-    """The values of a map."""
+    """The values of a map, in the order of the hashes of their keys in Java."""
     return call.of("map_values", *call.values)
 
 
@@ -34,7 +34,11 @@ def _map_union(_: TypedExpression, left: pa.Array, right: pa.Array) -> pa.Array:
     parts = Elements.of(left), Elements.of(right)
     parents = np.concatenate([part.parents for part in parts])
     values = pa.concat_arrays([part.values for part in parts]).take(pa.array(np.argsort(parents, kind="stable")))
-    return latest_entries(Elements(values, parts[0].lengths + parts[1].lengths, parts[0].valid | parts[1].valid))
+    found = latest_entries(Elements(values, parts[0].lengths + parts[1].lengths, parts[0].valid | parts[1].valid))
+    # Java makes room for the first map that has entries, for one more than fits, and then for the other one.
+    first = np.where(parts[0].lengths > 0, parts[0].lengths, parts[1].lengths)
+    buckets = buckets_of(np.maximum(found.lengths, parts[1].lengths), first * 4 // 3 + 1)
+    return in_buckets(found, buckets).as_maps()
 
 
 @kernel("as_map", "array<K>, array<V> -> map<K,V>", fails=always)
@@ -47,7 +51,8 @@ def _as_map(_: TypedExpression, keys: pa.Array, values: pa.Array) -> pa.Array:
     places = np.where(kept.places < items.lengths[kept.parents], items.starts[kept.parents] + kept.places, -1)
     found = taken(items.values, places) if len(items.values) else pa.nulls(len(places), items.values.type)
     entries = structs_of([("key", kept.values), ("value", found)])
-    return latest_entries(Elements(entries, kept.lengths, valid))
+    made = latest_entries(Elements(entries, kept.lengths, valid))
+    return in_buckets(made, buckets_of(made.lengths, kept.lengths)).as_maps()
 
 
 def _entries_type(arguments: tuple[TypedExpression, ...]) -> str:
@@ -58,7 +63,7 @@ def _entries_type(arguments: tuple[TypedExpression, ...]) -> str:
 @kernel("entries", "map<K,V>, boolean -> array<K>", gives=_entries_type, fails=always, strict=False)  # type: ignore[arg-type]
 @on_columns
 def _entries(_: TypedExpression, maps: pa.Array, is_sorted: pa.Array) -> pa.Array:
-    """The entries of a map as structs of K and V, in the order of the keys if the second argument is true."""
+    """The entries of a map as structs of K and V, in the order of the keys if the second argument is true, else of their hashes in Java."""
     check_rows(~validity(is_sorted), "whether the entries are in order is NULL")
     elements = Elements.of(maps)
     order = np.arange(len(elements.values))

@@ -16,7 +16,6 @@ from streamkit.expressions.core.elements import (
     structs_of,
     validity,
 )
-from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.operation import (
     Invocation,
     RuleError,
@@ -26,10 +25,10 @@ from streamkit.expressions.core.operation import (
     never_null,
     operation,
 )
-from streamkit.expressions.core.ordering import groups
+from streamkit.expressions.ksql.java_maps import buckets_of, in_buckets, latest_entries
 from streamkit.expressions.ksql.operators import as_type, listed_as_one_type, operator
 from streamkit.expressions.ksql.signature import ksql_type, wider
-from streamkit.expressions.nested.arrays import first_of_each, picked
+from streamkit.expressions.nested.arrays import picked
 from streamkit.plan.expression import TypedExpression
 from streamkit.recast import recast
 
@@ -103,27 +102,9 @@ def _map_rule(call: Invocation) -> TypedExpression:
 @operation("ksql_map", strict=False, fails=always, nullable=never_null)
 @on_columns
 def _map(expression: TypedExpression, *values: pa.Array) -> pa.Array:
-    """Of entries with one key the last one stays; a null key fails."""
+    """Of entries with one key the last one stays; a null key fails. Java makes the map for as many entries as are written."""
     key, item = (to_arrow(type) for type in entry_of(expression.type) or ("void", "void"))
     keys = interleaved([recast(value, key) for value in values[0::2]])
     items = interleaved([recast(value, item) for value in values[1::2]])
-    return latest_entries(keys.with_values(structs_of([("key", keys.values), ("value", items.values)])))
-
-
-def latest_entries(elements: Elements) -> pa.Array:
-    """Maps of entries: of those with one key the last one stays, at the place of the first. FailingRowsError if a key is null."""
-    keys = elements.keys
-    check_rows(elements.any(~validity(keys)), "the key of a map is null")
-    numbers = groups(keys)
-    first = first_of_each(elements.parents, numbers)
-    if first.all():
-        return elements.as_maps()
-    reverse = np.arange(len(numbers))[::-1]
-    last = np.zeros(len(numbers), bool)
-    last[reverse] = first_of_each(elements.parents[::-1], numbers[::-1])
-    pairs = elements.parents * (int(numbers.max()) + 1) + numbers
-    places = np.flatnonzero(last)[np.argsort(pairs[last], kind="stable")]
-    wanted = np.searchsorted(np.sort(pairs[last]), pairs[first])
-    kept = elements.kept(first)
-    taken = elements.items.take(pa.array(places[wanted]))
-    return kept.with_values(structs_of([("key", kept.keys), ("value", taken)])).as_maps()
+    found = latest_entries(keys.with_values(structs_of([("key", keys.values), ("value", items.values)])))
+    return in_buckets(found, buckets_of(found.lengths, len(values) // 2)).as_maps()

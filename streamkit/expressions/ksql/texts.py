@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import to_arrow
-from streamkit.expressions.core.elements import on_columns
+from streamkit.expressions.core.elements import Elements, on_columns
 from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, always_nullable, operation
 from streamkit.expressions.ksql.function import formula, kernel
+from streamkit.expressions.ksql.java_maps import FEWEST_BUCKETS, buckets_of, in_buckets
 from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.expressions.ksql.operators import flags
 from streamkit.expressions.ksql.text_units import text_of_units, units_of
@@ -234,9 +235,12 @@ def _parts(value: str | bytes, between: str | bytes) -> list[str] | list[bytes]:
 
 
 @kernel("split_to_map", "string, string, string -> map<string,string>", fails=always)
-def _split_to_map(_: TypedExpression, *values: Datum) -> Datum:
+@on_columns
+def _split_to_map(_: TypedExpression, *values: pa.Array) -> pa.Array:
     """A map of the parts of a text, which are keys and values between separators; of equal keys the last one counts."""
-    return one_by_one(_entries, pa.map_(pa.string(), pa.string()), *values)
+    found = Elements.of(one_by_one(_entries, pa.map_(pa.string(), pa.string()), *values))
+    # Java merges one entry after the other into a map: a new one comes first in its bucket, and only the next one makes the map grow.
+    return in_buckets(found, buckets_of(found.lengths - 1, FEWEST_BUCKETS), newest_first=True).as_maps()
 
 
 def _entries(value: str, between: str, inside: str) -> dict[str, str] | None:

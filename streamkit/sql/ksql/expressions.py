@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from streamkit.data_type import element_of
+from streamkit.data_type import element_of, has_map
 from streamkit.errors import TopologyError
 from streamkit.expressions.aggregates import aggregate_named
 from streamkit.expressions.aggregates.ksql import families as aggregates  # noqa: F401 - enters the aggregates
@@ -18,6 +18,7 @@ from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.ksql import families  # noqa: F401 - enters the functions
 from streamkit.expressions.ksql.failures import NULL_INSIDE
 from streamkit.expressions.ksql.function import KSQL_FUNCTIONS, nearest
+from streamkit.expressions.ksql.java_maps import AS_READ
 from streamkit.expressions.ksql.json import IDENTITY
 from streamkit.expressions.ksql.operators import OPERATORS
 from streamkit.expressions.ksql.refused import REFUSED, called
@@ -39,6 +40,17 @@ PSEUDO_COLUMNS = {  # what each record, or window, has beside its columns, and w
 }  # fmt: skip
 ANALYZER = ExpressionAnalyzer().of_records(have_places=True)
 _WITH_UNIT = ("timestampadd", "timestampsub", "dateadd", "datesub", "timeadd", "timesub")
+_SEEING_ORDER = ("map_keys", "map_values", "map_union", "entries", "reduce", "transform", "filter")  # and CAST
+_MAPS_OF_GROUPS = (
+    "histogram",
+    "collect_list",
+    "collect_set",
+    "attr",
+    "earliest_by_offset",
+    "latest_by_offset",
+    "topk",
+    "topkdistinct",
+)
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "between", "in", "eq_null_safe")
 
 
@@ -81,13 +93,16 @@ class _Translation:
     """
     The way of trees from what is read to what is meant, over columns of these types.
 
-    `keeps_times`: the arguments of aggregates stay times of the day where they are, instead of becoming what columns keep. `placed` is told
-    each new part and the part that it is made of, and gives the new one.
+    `keeps_times`: the arguments of aggregates stay times of the day where they are, instead of becoming what columns keep.
+    `needs_order`: maps that are read come in the order of their keys' hashes, since a function around them sees it. `placed` is told each new
+    part and the part that it is made of, and gives the new one.
     """
 
     meaning: KsqlMeaning
     columns: Mapping[str, str]
     keeps_times: bool = False
+    needs_order: bool = False
+    knows_types: bool = True
     placed: PartReplacement = lambda new, old: new
 
     def of(self, expression: Expression) -> Expression:
@@ -99,13 +114,15 @@ class _Translation:
             case Reference(name) if name not in self.columns and (column := PSEUDO_COLUMNS.get(parts_of(name)[-1])):
                 return _pseudo_column(column)
             case Reference(name) if has_times(type := self.columns.get(name, "")):
-                return Call(AS_TIME, (expression, Literal(type)))
+                return self._ordered(Call(AS_TIME, (expression, Literal(type))), type)
+            case Reference(name):
+                return self._ordered(expression, self.columns.get(name, ""))
             case Call(name, (values,)) if name == GROUP_VALUES:
                 return replace(expression, arguments=(self._argument(values),))
             case Call(name, arguments):
                 return self._call(expression, name.lower(), arguments)
             case Cast(inner, type):
-                return Call("ksql_cast", (self.of(inner), Literal(type)))
+                return Call("ksql_cast", (replace(self, needs_order=True).of(inner), Literal(type)))
             case Alias(inner, name):
                 return Alias(self.of(inner), name)
             case Lambda(parameters, body):
@@ -120,7 +137,8 @@ class _Translation:
             given = tuple(map(self._argument, arguments))
             if name == "count_distinct":
                 given = tuple(Call(IDENTITY, (one,)) for one in given)
-            return Call(aggregate.called, (*given, *self.meaning.hidden_arguments(name, arguments)))
+            found = Call(aggregate.called, (*given, *self.meaning.hidden_arguments(name, arguments)))
+            return Call(AS_READ, (found,)) if self.needs_order and name in _MAPS_OF_GROUPS else found
         if name in TABLE_FUNCTIONS:
             return self._exploded(name, arguments)
         if name not in OPERATORS and name not in KSQL_FUNCTIONS and name not in _STRUCTS and name not in REFUSED:
@@ -132,7 +150,8 @@ class _Translation:
             arguments = (_unit(arguments[0]), *arguments[1:])
         if name in _COMPARISONS:
             arguments = as_millis(arguments)
-        meant = tuple(map(self.of, arguments))
+        inside = replace(self, needs_order=True) if name in _SEEING_ORDER else self
+        meant = tuple(map(inside.of, arguments))
         if name == "when" and any(isinstance(one, Call) and one.function == "explode" for one in _all_parts(meant)):
             raise MeaninglessExpressionError(
                 "EXPLODE gives rows, so it cannot be in CASE; expected CASE inside of it", expression
@@ -140,6 +159,10 @@ class _Translation:
         if name in CONSTRUCTORS and self.meaning.is_nested_failure_null:
             meant = tuple(_null_inside(one) for one in meant)
         return Call(name if name in _STRUCTS else OF_KSQL + name, meant)
+
+    def _ordered(self, column: Expression, type: str) -> Expression:
+        """A column with its maps in the order in which Java has them, if a function around it sees the order."""
+        return Call(AS_READ, (column,)) if self.needs_order and (has_map(type) or not self.knows_types) else column
 
     def _exploded(self, name: str, arguments: tuple[Expression, ...]) -> Expression:
         """EXPLODE of an array, which is what CUBE_EXPLODE is of the array of all combinations."""
@@ -200,7 +223,7 @@ def ksql_expression(
     A column of times of the day has the type `time` here, and keeps integers. Without types nothing is said of types.
     MeaninglessExpressionError says which part is wrong: an unknown function or column, or values of types that a function does not take.
     """
-    translation = _Translation(meaning, columns or {}, placed=placed)
+    translation = _Translation(meaning, columns or {}, knows_types=columns is not None, placed=placed)
     found = translation.of(expression)
     found = found if _gives_rows(found) else placed(null_on_failure(found), expression)
     if columns is None:
