@@ -15,19 +15,19 @@ from streamkit.expressions.ksql.java_maps import buckets_of, in_buckets, latest_
 from streamkit.plan.expression import TypedExpression
 
 
-@formula("map_keys", "map<K,V> -> array<K>")
+@formula("map_keys", "map<string,V> -> array<string>")
 def _map_keys(call: Invocation) -> TypedExpression:
     """The keys of a map, in the order of their hashes in Java."""
     return call.of("map_keys", *call.values)
 
 
-@formula("map_values", "map<K,V> -> array<V>")
+@formula("map_values", "map<string,V> -> array<V>")
 def _map_values(call: Invocation) -> TypedExpression:
     """The values of a map, in the order of the hashes of their keys in Java."""
     return call.of("map_values", *call.values)
 
 
-@kernel("map_union", "map<K,V>, map<K,V> -> map<K,V>", strict=False, fails=always)
+@kernel("map_union", "map<string,V>, map<string,V> -> map<string,V>", strict=False, fails=always)
 @on_columns
 def _map_union(_: TypedExpression, left: pa.Array, right: pa.Array) -> pa.Array:
     """The entries of both maps; of a key in both the value of the second. Of a null map there are none."""
@@ -41,7 +41,7 @@ def _map_union(_: TypedExpression, left: pa.Array, right: pa.Array) -> pa.Array:
     return in_buckets(found, buckets).as_maps()
 
 
-@kernel("as_map", "array<K>, array<V> -> map<K,V>", fails=always)
+@kernel("as_map", "array<string>, array<V> -> map<string,V>", fails=always)
 @on_columns
 def _as_map(_: TypedExpression, keys: pa.Array, values: pa.Array) -> pa.Array:
     """A map of keys and of the values at their places; a key without a value has null."""
@@ -60,7 +60,13 @@ def _entries_type(arguments: tuple[TypedExpression, ...]) -> str:
     return array_of(struct_of([("K", key), ("V", item)]))
 
 
-@kernel("entries", "map<K,V>, boolean -> array<K>", gives=_entries_type, fails=always, strict=False)  # type: ignore[arg-type]
+@kernel(
+    "entries",
+    *(f"map<string,{type}>, boolean -> array<string>" for type in ("int", "bigint", "double", "boolean", "string")),
+    gives=_entries_type,  # type: ignore[arg-type]
+    fails=always,
+    strict=False,
+)
 @on_columns
 def _entries(_: TypedExpression, maps: pa.Array, is_sorted: pa.Array) -> pa.Array:
     """The entries of a map as structs of K and V, in the order of the keys if the second argument is true, else of their hashes in Java."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import decimal_of, to_arrow
+from streamkit.data_type import decimal_of, is_nested, to_arrow
 from streamkit.decimals import DECIMAL_CONTEXT, cut_off, power_of_ten, rounded
 from streamkit.expressions.core.elements import on_columns
 from streamkit.expressions.core.literals import literal
@@ -20,6 +20,7 @@ from streamkit.expressions.core.operation import Datum, Invocation, RuleError, a
 from streamkit.expressions.ksql.casts import fitting
 from streamkit.expressions.ksql.function import formula, kernel
 from streamkit.expressions.ksql.one_by_one import one_by_one
+from streamkit.expressions.ksql.signature import ksql_type
 from streamkit.plan.expression import TypedExpression
 
 _NUMBERS = ("int -> int", "bigint -> bigint", "decimal -> decimal", "double -> double")
@@ -229,8 +230,8 @@ def _least(call: Invocation) -> TypedExpression:
 
 
 def _extreme(call: Invocation, name: str) -> TypedExpression:
-    if call.types[0].startswith(("array<", "map<", "struct<")):
-        raise RuleError(f"{name.upper()} takes values that have an order; found {call.types[0]}")
+    if is_nested(call.types[0]) or call.types[0] == "boolean":
+        raise RuleError(f"{name.upper()} takes values that have an order; found {ksql_type(call.types[0])}")
     return call.of(name, *call.values) if len(call.values) > 1 else call.typed(0)
 
 

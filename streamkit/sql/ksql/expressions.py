@@ -13,7 +13,7 @@ from streamkit.data_type import element_of, has_map
 from streamkit.errors import TopologyError
 from streamkit.expressions.aggregates import aggregate_named
 from streamkit.expressions.aggregates.ksql import families as aggregates  # noqa: F401 - enters the aggregates
-from streamkit.expressions.aggregates.ksql.signature import KSQL_AGGREGATES
+from streamkit.expressions.aggregates.ksql.signature import KSQL_AGGREGATES, KsqlAggregate
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.ksql import families  # noqa: F401 - enters the functions
 from streamkit.expressions.ksql.failures import NULL_INSIDE
@@ -229,10 +229,23 @@ def ksql_expression(
     if columns is None:
         return found
     schema = _schema_of(columns)
+    for part in _all_parts((expression,)):
+        if isinstance(part, Call) and (aggregate := KSQL_AGGREGATES.get(part.function.lower())):
+            _check_types(part, aggregate, columns, meaning)
     if complaint := _complaint(found, schema):
         part, complaint = _innermost(expression, schema, translation, complaint)
         raise MeaninglessExpressionError(complaint, part)
     return found
+
+
+def _check_types(call: Call, aggregate: KsqlAggregate, columns: Mapping[str, str], meaning: KsqlMeaning) -> None:
+    """MeaninglessExpressionError if an aggregate is of types that it does not take; arguments without a meaning are told of elsewhere."""
+    try:
+        types = [ksql_result_type(one, columns, meaning) for one in call.arguments]
+    except TopologyError:
+        return
+    if complaint := aggregate.complaint(types):
+        raise MeaninglessExpressionError(complaint, call)
 
 
 def _gives_rows(tree: Expression) -> bool:

@@ -26,7 +26,7 @@ from streamkit.expressions.aggregates.function import (
     States,
     argument_type,
 )
-from streamkit.expressions.aggregates.ksql.signature import constant_int, entered, typed_by
+from streamkit.expressions.aggregates.ksql.signature import WITH_ORDER, constant_int, entered, typed_by
 from streamkit.expressions.aggregates.leading import NOTHING, first_of_ordered
 from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, order_complaint, where_there
 from streamkit.expressions.core.accumulation import Accumulator, Runs, accumulated, chosen, first_rows, last_rows, stable_order
@@ -256,7 +256,7 @@ def _typed_top(call: Invocation, gives: str) -> tuple[TypedExpression, str]:
 _ranked(
     "topk",
     "The greatest values, the greatest first; with further columns, structs of these rows.",
-    ("T, int -> array<T>",),
+    tuple(f"{type}, int -> array<{type}>" for type in ("int", "bigint", "double", "string")),
     typed_by(
         "T, int -> array<T>",
         "A, B, int -> array<A>",
@@ -270,7 +270,7 @@ _ranked(
 _ranked(
     "topkdistinct",
     "The greatest distinct values, the greatest first.",
-    ("T, int -> array<T>",),
+    tuple(f"{type}, int -> array<{type}>" for type in WITH_ORDER),
     typed_by("T, int -> array<T>", arguments=_typed_top),
     _by_rank(_largest_distinct, is_distinct=True),
 )

@@ -14,7 +14,8 @@ from streamkit.expressions.core.operation import Invocation
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import SchemaColumn
 
-_ONE, _TWO = ("double -> double",), ("double, double -> double",)
+_NUMBERS = ("int", "bigint", "double")
+_ONE, _TWO = "double -> double", "double, double -> double"
 SUMS = ("number", "x", "y", "xx", "yy", "xy")
 
 
@@ -27,8 +28,8 @@ def _of_sample(name: str, effect: str, like: AggregateFunction) -> None:
     entered(
         name,
         effect,
-        _ONE,
-        typed_by(*_ONE),
+        tuple(f"{type} -> double" for type in _NUMBERS),
+        typed_by(_ONE),
         like.state_columns,
         like.lift,
         like.merge,
@@ -76,12 +77,13 @@ def _correlation(_: TypedAggregate, states: States) -> AggregateResult:
 entered(
     "correlation",
     "The correlation of two columns; NaN of fewer than two rows.",
-    _TWO,
-    typed_by(*_TWO, arguments=_pair),
+    tuple(f"{type}, {type} -> double" for type in _NUMBERS),
+    typed_by(_TWO, arguments=_pair),
     _state_columns,
     _lift,
     by_column(*["sum"] * len(SUMS)),
     _correlation,
+    columns=2,
     subtract=_subtract,
     is_nullable=False,
 )

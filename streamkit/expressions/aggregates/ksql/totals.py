@@ -14,7 +14,7 @@ from streamkit.data_type import decimal_of, to_arrow
 from streamkit.expressions.aggregates import sum as spark
 from streamkit.expressions.aggregates.count import count_column, counted
 from streamkit.expressions.aggregates.function import AggregateResult, States, argument_type, by_column
-from streamkit.expressions.aggregates.ksql.signature import entered, known_as, typed_by
+from streamkit.expressions.aggregates.ksql.signature import WITH_ORDER, entered, known_as, typed_by
 from streamkit.expressions.aggregates.total import exact_total
 from streamkit.expressions.core.accumulation import Accumulator
 from streamkit.expressions.core.operation import Invocation
@@ -125,6 +125,6 @@ entered(
     is_nullable=False,
 )
 known_as("count", "count", "How many values are not null; of *, how many rows.", "any -> bigint")
-known_as("min", "min", "The least value.", "T -> T")
-known_as("max", "max", "The greatest value.", "T -> T")
+known_as("min", "min", "The least value.", *(f"{type} -> {type}" for type in WITH_ORDER))
+known_as("max", "max", "The greatest value.", *(f"{type} -> {type}" for type in WITH_ORDER))
 known_as("count_distinct", "count_distinct", "How many distinct values there are, exactly.", "T -> bigint")

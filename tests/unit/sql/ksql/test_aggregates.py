@@ -32,7 +32,7 @@ from streamkit.expressions.aggregates import (
 from streamkit.expressions.aggregates.ksql.signature import KSQL_AGGREGATES
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
-from streamkit.plan.expression import Call, Expression, Literal, Reference, TypedAggregate
+from streamkit.plan.expression import Call, Cast, Expression, Literal, Reference, TypedAggregate
 from streamkit.schema import Schema
 from streamkit.sql.ksql.expressions import KsqlMeaning, MeaninglessExpressionError, is_ksql_aggregate, ksql_expression
 from tests.kit.sampling import examples
@@ -133,7 +133,7 @@ MODELS: dict[str, tuple[Expression, Callable[[list[Row]], Any]]] = {
     "stddev_samp": (Call("stddev_samp", (D,)), lambda rows: variance(there([row[2] for row in rows]))),
     "stddev_sample": (Call("stddev_sample", (D,)), lambda rows: math.sqrt(variance(there([row[2] for row in rows])))),
     "correlation": (
-        Call("correlation", (D, T)),
+        Call("correlation", (D, Cast(T, "double"))),
         lambda rows: correlation([(row[2], float(row[4])) for row in rows if row[2] is not None]),
     ),
 }
