@@ -7,7 +7,7 @@ import re
 import zoneinfo
 from functools import lru_cache
 
-_SHORT_NAMES = {
+SHORT_NAMES = {
     "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires", "ART": "Africa/Cairo", "AST": "America/Anchorage",
     "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka", "CAT": "Africa/Harare", "CNT": "America/St_Johns", "CST": "America/Chicago", "CTT": "Asia/Shanghai",
     "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris", "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo",
@@ -25,7 +25,7 @@ class ZoneError(ValueError):
 @lru_cache(maxsize=1024)
 def canonical_zone(zone: str) -> str:
     """A zone as Java spells it: a region such as Europe/Berlin, or an offset such as +02:00; ZoneError if there is none."""
-    name = _SHORT_NAMES.get(zone, zone)
+    name = SHORT_NAMES.get(zone, zone)
     if name == "Z" or name in _regions():
         return name
     for prefix in _PREFIXES:

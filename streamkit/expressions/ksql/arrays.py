@@ -10,11 +10,21 @@ from streamkit.data_type import decimal_of, element_of, is_nested, to_arrow
 from streamkit.expressions.core.elements import Elements, as_numbers, on_columns, places_in, taken, validity
 from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.literals import literal
-from streamkit.expressions.core.operation import Invocation, RuleError, always, always_nullable, function, never_null, operation
+from streamkit.expressions.core.operation import (
+    Datum,
+    Invocation,
+    RuleError,
+    always,
+    always_nullable,
+    function,
+    never_null,
+    operation,
+)
 from streamkit.expressions.core.ordering import groups, sorted_places
 from streamkit.expressions.ksql.casts import convert
 from streamkit.expressions.ksql.comparisons import without_maps
 from streamkit.expressions.ksql.function import formula, kernel
+from streamkit.expressions.ksql.operators import flags
 from streamkit.expressions.ksql.signature import Signature, ksql_type, matched
 from streamkit.plan.expression import TypedExpression
 
@@ -176,7 +186,15 @@ def _generate_series(call: Invocation) -> TypedExpression:
 @formula("generate_series", "int, int, int -> array<int>", "bigint, bigint, int -> array<bigint>")
 def _generate_series_in_steps(call: Invocation) -> TypedExpression:
     start, stop, step = call.values
+    if step.name != "literal" or not step.value:  # Spark has a step of 0 from a number to itself
+        step = call.build(TypedExpression("ksql_step", step.type, (step,)))
     return call.of("sequence", start, stop, call.cast(step, start.type))
+
+
+@operation("ksql_step", fails=always)
+def _step(_: TypedExpression, step: Datum) -> Datum:
+    check_rows(flags(pc.fill_null(pc.equal(step, pa.scalar(0, step.type)), False)), "the step is zero")
+    return step
 
 
 @operation("ksql_sum_of_list", nullable=always_nullable)

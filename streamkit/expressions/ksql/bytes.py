@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import struct
 import uuid
 
@@ -14,6 +15,7 @@ from streamkit.expressions.ksql.function import formula, kernel
 from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.plan.expression import TypedExpression
 
+_SIGNS_OF_URLS = str.maketrans("-_", "+/")
 _ORDERS = {"BIG_ENDIAN": ">", "LITTLE_ENDIAN": "<"}
 
 
@@ -73,9 +75,20 @@ def _encode(_: TypedExpression, text: Datum, source: Datum, target: Datum) -> Da
 
 
 def _encoded(text: str, source: str, target: str) -> str:
+    if source.lower() == target.lower():
+        raise ValueError(f"the text is in {source} already; expected two encodings")
+    if source.lower() == "base64":
+        return _text_of(_leniently_decoded(text), target)
     if source.lower() == "hex":
         text = text.removeprefix("0x") if not (text.startswith("X'") and text.endswith("'")) else text[2:-1]
     return _text_of(_bytes_of(text, source), target)
+
+
+def _leniently_decoded(text: str) -> bytes:
+    """The bytes of base 64 up to the first sign of equality; signs that base 64 does not have are passed over, and - and _ are those of URLs."""
+    signs = re.sub("[^A-Za-z0-9+/]", "", text.partition("=")[0].translate(_SIGNS_OF_URLS))
+    signs = signs[:-1] if len(signs) % 4 == 1 else signs
+    return base64.b64decode(signs + "=" * (-len(signs) % 4))
 
 
 @formula("md5", "string -> string")
@@ -94,11 +107,11 @@ def _number_from_bytes(name: str, code: str, type: pa.DataType, gives: str) -> N
     """Enter a function that reads a number of bytes."""
 
     def number(value: bytes, order: str = "BIG_ENDIAN") -> int | float:
-        if order not in _ORDERS:
+        if order.upper() not in _ORDERS:
             raise ValueError(f"{order!r} is no order of bytes; expected BIG_ENDIAN or LITTLE_ENDIAN")
         if len(value) != struct.calcsize(code):
             raise ValueError(f"there are {len(value)} bytes; expected {struct.calcsize(code)}")
-        found: int | float = struct.unpack(_ORDERS[order] + code, value)[0]
+        found: int | float = struct.unpack(_ORDERS[order.upper()] + code, value)[0]
         return found
 
     def computed(_: TypedExpression, value: Datum, *order: Datum) -> Datum:

@@ -32,9 +32,7 @@ from streamkit.plan.expression import TypedExpression
 
 IDENTITY = "ksql_identity"
 _NOTHING = object()  # the document of a text without one
-_PART = re.compile(
-    r"""\.(?P<name>[^.\[\]]+)|\[\s*'(?P<single>[^']*)'\s*\]|\[\s*"(?P<double>(?:[^"\\]|\\["\\])*)"\s*\]|\[\s*(?P<place>[^\]]+?)\s*\]"""
-)
+_PART = re.compile(r"""\.(?P<name>[\w:@]+)|\["(?P<double>(?:[^"\\]|\\["\\])*)"\]|\[(?P<place>\w+)\]""")
 _EXPONENT_MAX = 2**31 - 1  # of Java's decimals
 _PLAIN_EXPONENT_MAX = 9999  # of decimals that Jackson writes without an exponent
 _TEXTS = pa.list_(pa.string())

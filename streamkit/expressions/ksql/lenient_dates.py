@@ -2,7 +2,7 @@
 PARSE_DATE reads dates as Java's SimpleDateFormat does, and not as the other functions of times.
 
 Numbers have any number of digits, unless another number follows at once, and may be beyond their range: 2021-02-30 is the second of March.
-What follows the date in the text does not matter, and weekdays are not compared.
+What follows the date in the text does not matter, and weekdays are not compared. Before 15 October 1582 dates are those of the Julian calendar.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ _MILLIS = {"H": 3_600_000, "k": 3_600_000, "K": 3_600_000, "h": 3_600_000, "m": 
 _DAY_MILLIS = 86_400_000
 _CENTURY_START = 1946  # two digits are a year from this one on
 _ERA_DAYS, _DAYS_BEFORE_1970 = 146_097, dt.date(1970, 1, 1).toordinal()
+FIRST_GREGORIAN_DAY = dt.date(1582, 10, 15).toordinal() - _DAYS_BEFORE_1970
+_JULIAN_DAY_OF_1970 = 2_440_588
 _NUMBER_MAX = 2**31 - 1
 _YEAR_MAX = 200_000_000
 _ABBREVIATED = 3
@@ -124,8 +126,11 @@ def _days(text: str, steps: list[tuple[str, Read]]) -> int:
         number, place = read(text, place)
         found[letter] = number
     year, month = found.get("y", found.get("Y", 1970)), found.get("M", 1)
-    first = _first_of_month(year + (month - 1) // 12, (month - 1) % 12 + 1, text)
-    days = first + found.get("D", found.get("d", 1)) - 1
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    behind = found.get("D", found.get("d", 1)) - 1
+    days = _first_of_month(year, month, text) + behind
+    if days < FIRST_GREGORIAN_DAY:
+        days = _first_of_julian_month(year, month) + behind
     hours = {letter: found[letter] for letter in "HkKh" if letter in found}
     if hours.get("k") == 24:
         hours["k"] = 0
@@ -148,3 +153,9 @@ def _first_of_month(year: int, month: int, text: str) -> int:
         raise ValueError(f"{text!r} is beyond all dates")
     eras, within = divmod(year, 400)
     return dt.date(within + 400, month, 1).toordinal() + (eras - 1) * _ERA_DAYS - _DAYS_BEFORE_1970
+
+
+def _first_of_julian_month(year: int, month: int) -> int:
+    """The days from 1970 to the first of a month in the calendar that has a leap year every four years."""
+    years, months = year + 4800 - (month < 3), (month + 9) % 12  # from the first of March
+    return 1 + (153 * months + 2) // 5 + 365 * years + years // 4 - 32_083 - _JULIAN_DAY_OF_1970

@@ -205,8 +205,10 @@ def _found_from(_: TypedExpression, *values: Datum) -> Datum:
 def _place_of(whole: str | None, part: str | None, start: int | None, occurrence: int | None = 1) -> int:
     if start is None or occurrence is None:
         raise ValueError("the place or the number of an occurrence is NULL")
-    if whole is None or part is None or occurrence < 1 or start == 0:
+    if whole is None or part is None or occurrence < 1 or start == 0 or abs(start) > len(whole):
         return 0
+    if not part:  # as Java finds it in texts that are turned around, whatever the occurrence
+        return start if start > 0 else len(whole) + start + 2
     place = start - 1 if start > 0 else len(whole) + start
     for number in range(occurrence):
         if start > 0:

@@ -17,11 +17,11 @@ from streamkit.expressions.core.numbers import values_of, with_validity
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, always_nullable, operation
 from streamkit.expressions.core.rows import broadcast
 from streamkit.expressions.ksql.function import formula, kernel
-from streamkit.expressions.ksql.lenient_dates import date_reader, is_read_alike
+from streamkit.expressions.ksql.lenient_dates import FIRST_GREGORIAN_DAY, date_reader, is_read_alike
 from streamkit.expressions.times.datetime_formats import TimeReading, written
 from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, java_parsing_pattern, java_writing_pattern
 from streamkit.plan.expression import TypedExpression
-from streamkit.time_zone import ZoneError
+from streamkit.time_zone import SHORT_NAMES, ZoneError
 from streamkit.zone_offsets import BEYOND, offsets_of
 
 UNIT_MICROS = {
@@ -71,12 +71,19 @@ def _all_fail(values: pa.Array, type: pa.DataType, reason: str) -> tuple[pa.Arra
 def read_by_format(texts: pa.Array, format: str, zone: str = "UTC") -> tuple[Integers, Mask, str]:
     """Microseconds since 1970 that texts of a format spell, which texts are not of it, and what to say of them."""
     try:
-        reading = TimeReading(texts, java_parsing_pattern(format), zone)
+        reading = TimeReading(texts, java_parsing_pattern(format), _known_zone(zone))
     except (PatternError, ZoneError) as error:
         return np.zeros(len(texts), np.int64), np.asarray(texts.is_valid()), str(error)
     wrong = np.asarray(texts.is_valid()) & ~reading.fits
     shown = repr(texts[int(np.argmax(wrong))].as_py()) if wrong.any() else ""
     return np.where(reading.fits, reading.micros, 0), wrong, f"{shown} is not of the format {format!r}"
+
+
+def _known_zone(zone: str) -> str:
+    """The zone; ZoneError for a short name such as EST, which Spark has beside those of Java's ZoneId."""
+    if zone in SHORT_NAMES or zone == "ROC":
+        raise ZoneError(f"there is no time zone {zone!r} in ksqlDB; expected one such as America/New_York or -05:00")
+    return zone
 
 
 def checked_format(call: Invocation, read: Callable[[str], Pattern], refused: frozenset[str] = frozenset()) -> None:
@@ -147,20 +154,27 @@ def _days_alike(texts: pa.Array, pattern: str) -> tuple[Integers, Mask]:
     """
     The days of texts that are strictly of the pattern, and which are.
 
-    A day that is the last of its month may be one that the month does not have, so it is left out.
+    A day that is the last of its month may be one that the month does not have, so it is left out, and so is one before the Gregorian calendar.
     """
     micros, wrong, _ = read_by_format(texts, pattern)
     days = np.floor_divide(micros, DAY_MICROS)
     _, _, next_day = civil_from_days(days + 1)
     has_sign = np.asarray(pc.match_substring(texts, "+").fill_null(False))
-    is_date = np.asarray(texts.is_valid()) & ~wrong & (next_day != 1) & ~has_sign
+    is_date = np.asarray(texts.is_valid()) & ~wrong & (next_day != 1) & ~has_sign & (days >= FIRST_GREGORIAN_DAY)
     return np.where(is_date, days, 0), is_date & (days == days.astype(np.int32))
 
 
 def _date_of(texts: pa.Array, pattern: str) -> tuple[pa.Array, Mask, str]:
     micros, wrong, reason = read_by_format(texts, pattern)
-    days = np.floor_divide(micros, DAY_MICROS).astype(np.int32)
-    return with_validity(days, pa.date32(), texts.is_valid()), wrong, reason
+    days = np.floor_divide(micros, DAY_MICROS)
+    has_time = np.asarray(texts.is_valid()) & ~wrong & (micros != days * DAY_MICROS)
+    if has_time.any():
+        reason = (
+            reason
+            if wrong.any()
+            else f"{texts[int(np.argmax(has_time))].as_py()!r} has a time of the day in UTC; expected a date"
+        )
+    return with_validity(days.astype(np.int32), pa.date32(), texts.is_valid()), wrong | has_time, reason
 
 
 @formula("format_timestamp", "timestamp, string -> string", "timestamp, string, string -> string")
@@ -194,7 +208,7 @@ def formatted_texts(value: Datum, format: Datum, *zone: Datum) -> Datum:
 
     def write(values: pa.Array, pattern: str, name: str = "UTC") -> tuple[pa.Array, Mask, str]:
         try:
-            texts = _in_zone(values, java_writing_pattern(pattern), name)
+            texts = _in_zone(values, java_writing_pattern(pattern), _known_zone(name))
         except (PatternError, ZoneError, pa.ArrowInvalid) as error:
             return _all_fail(values, pa.string(), str(error))
         return texts, np.zeros(len(values), bool), ""
@@ -225,7 +239,7 @@ def _convert_tz(_: TypedExpression, value: Datum, source: Datum, target: Datum) 
         micros = values_of(values)
         seconds = np.floor_divide(micros, 1_000_000)
         try:
-            shift = (offsets_of(after).at(seconds) - offsets_of(before).at(seconds)) * 1_000_000
+            shift = (offsets_of(_known_zone(after)).at(seconds) - offsets_of(_known_zone(before)).at(seconds)) * 1_000_000
         except ZoneError as error:
             return _all_fail(values, _MOMENT, str(error))
         moved = micros + shift

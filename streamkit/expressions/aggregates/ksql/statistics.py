@@ -70,7 +70,7 @@ def _correlation(_: TypedAggregate, states: States) -> AggregateResult:
     """NaN of fewer than two rows, and where all values of one side are equal."""
     number, x, y, xx, yy, xy = (column.fill_null(0).to_numpy().astype(np.float64) for column in states)
     with np.errstate(all="ignore"):
-        found = (number * xy - x * y) / (np.sqrt(number * xx - x * x) * np.sqrt(number * yy - y * y))
+        found = (number * xy - x * y) / np.sqrt((number * xx - x * x) * (number * yy - y * y))
     return AggregateResult(pa.array(np.where(number < 2, np.nan, found)))
 
 

@@ -92,7 +92,7 @@ def test_texts_at_once_are_those_alone(pattern, data):
 
 
 @examples(300)
-@given(st.dates(min_value=dt.date(1000, 1, 1)))
+@given(st.dates(min_value=dt.date(1582, 10, 15)))
 def test_dates_are_read_as_they_are_written(date):
     """A date that is there is read as itself, in each order of its parts, and one that is not there as so many days behind the first."""
     for pattern, text in (("yyyy-MM-dd", date.isoformat()), ("d.M.yyyy", f"{date.day}.{date.month}.{date.year}")):
@@ -104,6 +104,18 @@ def test_dates_are_read_as_they_are_written(date):
     assert reader is not None
     assert reader(f"{date.year} {date.month} {date.day + 100}") == date.toordinal() - EPOCH + 100
     assert reader(f"{date.year} {date.month + 12} 1") == reader(f"{date.year + 1} {date.month} 1")
+
+
+def test_dates_before_the_gregorian_calendar_are_julian():
+    """The day before 15 October 1582 was the fourth; days between them, which were not there, are counted on from it, as in Java."""
+    read = date_reader("yyyy-MM-dd")
+    assert read is not None
+    first = dt.date(1582, 10, 15).toordinal() - EPOCH
+    assert [read(text) for text in ("1582-10-15", "1582-10-04", "1582-10-05", "1582-10-14", "1582-10-16")] == [
+        first, first - 1, first, first + 9, first + 1
+    ]  # fmt: skip
+    tenth_of_march = dt.date(1500, 3, 10).toordinal() - EPOCH  # which the Julian calendar calls the 29th of February
+    assert [read(text) for text in ("0001-01-01", "1500-02-29", "1500-03-01")] == [-719_164, tenth_of_march, tenth_of_march + 1]
 
 
 def test_what_is_read_at_once():
