@@ -394,7 +394,7 @@ class Joining:
         scope, added = side.scope, list[Column]()
         columns = list(scope.columns or ())
         for place, column in enumerate(columns):
-            if column.column in joined and self._is_asked_for(column):
+            if column.column in joined and is_asked_for(column, self.outside, self.clause, self.meaning):
                 name = fresh_name(f"{column.source}_{column.name}", [*scope.names, *(one.column for one in columns)])
                 added.append(Column(Alias(Reference(column.column), name)))
                 columns[place] = replace(column, column=name, copied=column.column)
@@ -405,21 +405,6 @@ class Joining:
         with written_at(self.text.at(self.clause.span)):
             rows = scope.rows.with_columns(*added)
         return replace(side, scope=replace(scope, rows=rows, columns=tuple(columns)))
-
-    def _is_asked_for(self, column: ScopeColumn) -> bool:
-        """Whether the query names a column of its own side, and not the one that both have under one name."""
-        if not column.is_shown:
-            return False
-        return self.outside.names(column) or (self.outside.names_alone(column) and not self._is_compared_by_name(column))
-
-    def _is_compared_by_name(self, column: ScopeColumn) -> bool:
-        """Whether the condition compares columns of this name with each other."""
-        for condition in conjuncts(self.clause.on.expression):
-            arguments = condition.arguments if isinstance(condition, Call) else ()
-            names = {self.meaning.folded(parts_of(one.name)[-1]) for one in arguments if isinstance(one, Reference)}
-            if names == {self.meaning.folded(column.name)}:
-                return True
-        return False
 
     def _renamed(self, right: JoinSide, left: JoinSide, dropped: Sequence[str]) -> JoinSide:
         """The right side without columns that have names of the left one, those of the join apart, which it does not give again."""
@@ -540,6 +525,23 @@ class Joining:
 
     def _refused(self, what: str, expected: str) -> TopologyError:
         return self.text.error(f"{what}; expected {expected}", self.clause.span)
+
+
+def is_asked_for(column: ScopeColumn, outside: NamedOutside, clause: JoinClause, meaning: Meaning) -> bool:
+    """Whether a query names a column of its own side, and not the one that both have under one name."""
+    if not column.is_shown:
+        return False
+    return outside.names(column) or (outside.names_alone(column) and not _is_compared_by_name(column, clause, meaning))
+
+
+def _is_compared_by_name(column: ScopeColumn, clause: JoinClause, meaning: Meaning) -> bool:
+    """Whether the condition compares columns of this name with each other."""
+    for condition in conjuncts(clause.on.expression):
+        arguments = condition.arguments if isinstance(condition, Call) else ()
+        names = {meaning.folded(parts_of(one.name)[-1]) for one in arguments if isinstance(one, Reference)}
+        if names == {meaning.folded(column.name)}:
+            return True
+    return False
 
 
 def listed(names: Sequence[str] | None) -> str:

@@ -28,9 +28,10 @@ ALL = "*"
 
 @dataclass(frozen=True)
 class Projection:
-    """The items of SELECT over the rows."""
+    """The items of SELECT over the rows. `star` are the columns of `*` where these are others than all that are shown."""
 
     names: QueryNames
+    star: tuple[ScopeColumn, ...] = ()
 
     def chosen(self, items: Sequence[SelectItem]) -> tuple[ChosenItem, ...]:
         """
@@ -118,14 +119,13 @@ class Projection:
         is_each_named = self.names.meaning.names_results  # by its own source, also a column that a join compares
         in_from = sorted(scope.shown, key=lambda one: self._place_in_from(one.source))
         for column in (
-            in_from if is_each_named else scope.shown
+            in_from if is_each_named else self.star or scope.shown
         ):  # what a join compares is once there else, as the side that is kept has it
             if is_each_named and column.is_bound:
                 found |= {f"{item.source}.{item.name}": item for item in self._bound(column, star.span)}
             else:
-                found.setdefault(
-                    f"{column.source}.{column.name}" if is_each_named else column.column, self._of_column(column, star.span)
-                )
+                own = (column.copied if self.star else "") or column.column
+                found.setdefault(f"{column.source}.{column.name}" if is_each_named else own, self._of_column(column, star.span))
         return [*found.values()]
 
     def _bound(self, column: ScopeColumn, span: TextSpan) -> list[ChosenItem]:

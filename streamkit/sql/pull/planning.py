@@ -168,19 +168,11 @@ class _PullPlanning:
                 raise self._error(f"{of_key} is the key of {source.name.text}, and no key is NULL; expected a value", where.span)
 
     def _items(self, names: QueryNames, found: JoinedSides) -> tuple[ChosenItem, ...]:
-        """The columns of the result; `*` of a join has a column that both sides are joined by once."""
-        projection = Projection(names)
-        chosen: list[ChosenItem] = []
-        all_at_once = self.meaning.names_results and self.query.source is not None  # since results without names are numbered
-        if all_at_once:
-            chosen += projection.chosen(self.query.items)
-        for item in () if all_at_once else self.query.items:
-            if isinstance(item, Star) and item.qualifier is None and self.query.source is None:
-                raise self._error("* stands for the columns of FROM, and there is no FROM; expected expressions", self.query.span)
-            given = projection.chosen((item,))
-            if isinstance(item, Star) and item.qualifier is None:
-                given = tuple(one for one in given if not (isinstance(one.expression, Reference) and _name(one) in found.again))
-            chosen += given
+        """The columns of the result."""
+        if self.query.source is None and any(isinstance(item, Star) and item.qualifier is None for item in self.query.items):
+            raise self._error("* stands for the columns of FROM, and there is no FROM; expected expressions", self.query.span)
+        projection = Projection(names, tuple(found.star.values()))
+        chosen = projection.chosen(self.query.items)
         projection.check_distinct(chosen)
         for one in chosen:
             if inner := calls(one.expression, is_exploding):
@@ -188,7 +180,7 @@ class _PullPlanning:
                     f"{expression_text(inner[0])} gives several rows of one, which a query that goes on can; expected EMIT CHANGES",
                     one.span,
                 )
-        return tuple(chosen)
+        return chosen
 
     def _order(self, names: QueryNames, items: Sequence[ChosenItem]) -> tuple[tuple[ChosenItem, ...], tuple[PlannedOrder, ...]]:
         """What is computed beside the result for the order, and the order."""
@@ -246,7 +238,7 @@ class _PullPlanning:
         """
         if self.meaning.names_results:
             return ANY_NULL
-        return ALL_NULL if sides.has_records else NONE
+        return ALL_NULL if sides.is_of_records else NONE
 
     def _planned_groups(self, scope: Scope, found: GroupedItems) -> PlannedGroups:
         schema, at = scope.schema, self.text.at(self.query.span)
@@ -275,7 +267,7 @@ class _PullPlanning:
                 continue
             reason = (
                 "these rows have none; expected a query over one stream, which may be a query in FROM without JOIN, GROUP BY, DISTINCT and ORDER BY"
-                if sides.has_records or not function.not_of_tables
+                if sides.is_of_records or not function.not_of_tables
                 else function.not_of_tables
             )
             raise TopologyError(
@@ -313,11 +305,6 @@ class _PullPlanning:
                 "SELECT DISTINCT has one row for several, so it can be ordered by its results alone; expected ORDER BY of one of them",
                 self.query.order_by[0].written.span,
             )
-
-
-def _name(item: ChosenItem) -> str:
-    assert isinstance(item.expression, Reference)
-    return _name_of(item.expression)
 
 
 def _name_of(reference: Reference) -> str:

@@ -13,7 +13,7 @@ from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Call, Expression, Literal, Reference, TypedExpression
 from streamkit.plan.expression_text import OF_KSQL
 from streamkit.sql.lowering.expression_parts import calls, conjuncts, is_aggregate, references
-from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT, SESSION, windows_in_keys
+from streamkit.sql.lowering.joining import FULL, INNER, LEFT, RIGHT, SESSION, NamedOutside, is_asked_for, windows_in_keys
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.names import QueryNames
 from streamkit.sql.lowering.scope import BOUNDS, ROW_TIMES, AnyRows, Scope, ScopeColumn, bounds_in, fresh_name, key_first
@@ -22,8 +22,10 @@ from streamkit.sql.pull.input import PullInput
 from streamkit.sql.pull.plan import PlannedJoin, PlannedSide, PullPlan, TypedColumns
 from streamkit.sql.pull.relation import PullRelation, PullRelations, no_relation, rows_of_query
 from streamkit.sql.pull.source import RECORD_TYPES
-from streamkit.sql.tree.query import FieldsStar, FromItem, JoinClause, Query, SelectColumn, SourceName, Subquery
+from streamkit.sql.tree.query import FieldsStar, FromItem, JoinClause, Query, SelectColumn, SourceName, Star, Subquery
+from streamkit.sql.tree.span import Written
 
+BOTH = "both\N{GREEK SMALL LETTER LAMDA}"  # begins names of columns that no query can write
 PlanOf = Callable[[Query], PullPlan]
 
 
@@ -61,6 +63,19 @@ class _Side:
         return next(one.column for one in self.columns if one.is_bound and one.name == name)
 
     @property
+    def star(self) -> dict[str, ScopeColumn]:
+        """The columns that `*` gives of it alone."""
+        return {one.column: one for one in self.columns if one.is_shown}
+
+    @property
+    def key(self) -> Sequence[str] | None:
+        """The key by the names in the rows of the query; None if it is not known."""
+        if isinstance(self.read, PullPlan):
+            return None
+        names = {own: name for name, own in self.own.items()}
+        return [names[one] for one in self.read.source.key if one in names]
+
+    @property
     def is_of_records(self) -> bool:
         return self.read.is_of_records if isinstance(self.read, PullPlan) else self.is_stream
 
@@ -84,14 +99,16 @@ class JoinedSides:
     """
     The sides of a query and their joins; `scope` has the columns of all.
 
-    `again` are columns that `*` does not give, since it gives the same ones under another name. `where` is the condition on rows behind the
-    joins.
+    `star` are the columns that `*` gives, in its order, by what they are called before the joins; two that a query which goes on has once have one
+    `column`. `key` is that of tables as far as they are joined, None if it is not known. `where` is the condition on rows
+    behind the joins.
     """
 
     scope: Scope
     sides: tuple[_Side, ...] = ()
     joins: tuple[PlannedJoin, ...] = ()
-    again: frozenset[str] = frozenset()
+    star: Mapping[str, ScopeColumn] = field(default_factory=dict)
+    key: Sequence[str] | None = None
     where: TypedExpression | None = None
 
     @property
@@ -100,7 +117,7 @@ class JoinedSides:
         return len(self.sides) == 1 and ORDER in self.sides[0].own
 
     @property
-    def has_records(self) -> bool:
+    def is_of_records(self) -> bool:
         """Whether records of a stream are among what it reads, so that a query which goes on would group a stream."""
         return any(side.is_of_records for side in self.sides)
 
@@ -176,7 +193,7 @@ class _SidesReading:
             rows = side.read.rows
         elif not self.query.joins and isinstance(side.read, PullPlan) and side.read.record_columns:
             rows = self._stream_behind(item)
-        return JoinedSides(Scope(rows, (side.alias,), side.columns, None), (side,))
+        return JoinedSides(Scope(rows, (side.alias,), side.columns, None), (side,), star=side.star, key=side.key)
 
     def _stream_behind(self, item: FromItem) -> AnyRows:
         """The stream whose records are the rows of a query in FROM."""
@@ -198,13 +215,20 @@ class _SidesReading:
             raise self.text.error(
                 f"the condition of a join has the aggregate {found[0].function}; expected columns", clause.on.span
             )
-        keys, rest, again = self._split(scope, [*conjuncts(condition), *self._within(clause, left, side)], side, at)
+        keys, rest, compared = self._split(scope, [*conjuncts(condition), *self._within(clause, left, side)], side, at)
         keys += self._split(scope, self._same_windows(left, side, clause), side, at)[0]
         join = PlannedJoin(clause.kind, _PLACEHOLDER, tuple(one for one, _ in keys), tuple(other for _, other in keys), rest)
         sides = tuple(replace(one, may_lack=one.may_lack or clause.kind in (RIGHT, FULL)) for one in left.sides)
         sides = (*sides, replace(side, may_lack=clause.kind in (LEFT, FULL)))
-        scope, join, hidden = self._named_once(scope, join, again, clause.kind)
-        return JoinedSides(scope, sides, (*left.joins, join), left.again | hidden)
+        again = {one: other for one, other in compared.items() if _is_one_name(scope, one, other)}
+        scope, join = self._named_once(scope, join, again, clause.kind)
+        outside = self._outside(clause)
+        asked = {name for name, one in {**left.star, **side.star}.items() if is_asked_for(one, outside, clause, self.meaning)}
+        star, key, pairs = _star_of_join(left, side, compared, clause.kind, asked)
+        if clause.kind == FULL and not self.meaning.names_results:
+            scope, join, star, new = _with_both(scope, join, pairs, star, asked)
+            key = key and [new.get(name, name) for name in key]
+        return JoinedSides(scope, sides, (*left.joins, join), star, key)
 
     def _same_windows(self, left: JoinedSides, side: _Side, clause: JoinClause) -> list[Expression]:
         """That the windows of both sides are one, as ksqlDB's keys have them: of those of two lengths the starts are equal."""
@@ -223,8 +247,8 @@ class _SidesReading:
     def _split(
         self, scope: Scope, parts: Sequence[Expression], side: _Side, at: Location
     ) -> tuple[list[tuple[TypedExpression, TypedExpression]], TypedExpression | None, dict[str, str]]:
-        """The keys of both sides that are equal, the rest of the condition, and the columns of one name that it compares."""
-        keys, rest, again = list[tuple[TypedExpression, TypedExpression]](), list[TypedExpression](), dict[str, str]()
+        """The keys of both sides that are equal, the rest of the condition, and the columns that it compares as they are, the left one first."""
+        keys, rest, compared = list[tuple[TypedExpression, TypedExpression]](), list[TypedExpression](), dict[str, str]()
         for one in parts:
             typed = _predicate(scope, one, at)
             pair = _pair(typed, side.own.keys())
@@ -232,32 +256,27 @@ class _SidesReading:
                 rest.append(typed)
                 continue
             keys.append(pair)
-            again |= _same_name(one, scope, side.own.keys())
-        return keys, _all_of(rest), again
+            compared |= _columns_compared(one, scope, side.own.keys())
+        return keys, _all_of(rest), compared
 
-    def _named_once(
-        self, scope: Scope, join: PlannedJoin, again: dict[str, str], kind: str
-    ) -> tuple[Scope, PlannedJoin, frozenset[str]]:
+    def _named_once(self, scope: Scope, join: PlannedJoin, again: dict[str, str], kind: str) -> tuple[Scope, PlannedJoin]:
         """
         Columns of one name that a join compares are one column where the query names no side: that of the side which has all rows.
 
-        `again` has them, that of the left side first; what is returned, those that `*` leaves out. A full join has a column of both for it.
+        `again` has them, that of the left side first. A full join has a column of both for it.
         """
         joined, coalesced, columns = dict(scope.joined), list[tuple[str, TypedExpression]](), list(scope.columns or ())
-        hidden = set[str]()
         for left, right in again.items():
             name = next(one.name for one in columns if one.column == left)
             before = joined[name.lower()][0] if name.lower() in joined else left
             kept = right if kind == RIGHT else before
-            hidden |= {before, right} - {kept}
             if kind == FULL:
                 kept = fresh_name(name, [one.column for one in columns])
                 ((_, typed),) = _analyzed(scope, [(kept, Call("coalesce", (_reference(before), _reference(right))))])
                 coalesced.append((kept, typed))
                 columns.insert(0, ScopeColumn("", name, kept, typed.type))
-                hidden |= {before, right}
             joined[name.lower()] = (kept, frozenset(one.source for one in columns if one.name.lower() == name.lower()))
-        return replace(scope, columns=tuple(columns), joined=joined), replace(join, coalesced=tuple(coalesced)), frozenset(hidden)
+        return replace(scope, columns=tuple(columns), joined=joined), replace(join, coalesced=tuple(coalesced))
 
     def _within(self, clause: JoinClause, left: JoinedSides, side: _Side) -> list[Expression]:
         """WITHIN as conditions on the times of both records."""
@@ -299,12 +318,23 @@ class _SidesReading:
         others = RECORD_TYPES if isinstance(relation.rows, Stream) else ()
         return _Side(alias, relation, *_with_record_columns(alias, columns, others))
 
-    def _names_times(self, alias: str) -> bool:
-        """Whether the query names ROWTIME, of this source or of none."""
+    def _outside(self, clause: JoinClause) -> NamedOutside:
+        """What the query names outside of the condition of one join."""
+        others = [join.on for join in self.query.joins if join is not clause]
+        named = {one.name for each in (*self._everything(), *others) for one in references(each.expression)}
+        stars = {item.qualifier.text.lower() for item in self.query.items if isinstance(item, Star) and item.qualifier}
+        return NamedOutside(frozenset(named), frozenset(stars), ())
+
+    def _everything(self) -> list[Written]:
+        """All expressions of the query but the conditions of joins."""
         query = self.query
         written = [item.written for item in query.items if isinstance(item, SelectColumn | FieldsStar)]
-        written += [*(query.group_by or ()), *(one.written for one in query.order_by), *(join.on for join in query.joins)]
-        written += [one for one in (query.where, query.having) if one is not None]
+        written += [*(query.group_by or ()), *(one.written for one in query.order_by)]
+        return [*written, *(one for one in (query.where, query.having) if one is not None)]
+
+    def _names_times(self, alias: str) -> bool:
+        """Whether the query names ROWTIME, of this source or of none."""
+        written = [*self._everything(), *(join.on for join in self.query.joins)]
         named = (parts_of(one.name) for each in written for one in references(each.expression))
         return any(parts[-1] == ROW_TIMES and (len(parts) == 1 or parts[0] == alias) for parts in named)
 
@@ -404,8 +434,8 @@ def _pair(condition: TypedExpression, right: Iterable[str]) -> tuple[TypedExpres
     return (other, one) if reads[0] <= names and not reads[1] & names else None
 
 
-def _same_name(condition: Expression, scope: Scope, right: Iterable[str]) -> dict[str, str]:
-    """The columns of both sides that are compared, if they are called alike."""
+def _columns_compared(condition: Expression, scope: Scope, right: Iterable[str]) -> dict[str, str]:
+    """The columns that an equality compares as they are, that of the right side by the left one."""
     if not isinstance(condition, Call) or not all(isinstance(one, Reference) for one in condition.arguments):
         return {}
     found = [parts_of(one.name) for one in condition.arguments if isinstance(one, Reference)]
@@ -413,9 +443,77 @@ def _same_name(condition: Expression, scope: Scope, right: Iterable[str]) -> dic
         return {}
     (one,), (other,) = found
     left, other = (one, other) if other in set(right) else (other, one)
-    names = {column.column: column.name for column in scope.columns or ()}
-    is_shown = {column.column for column in scope.shown}
-    return {left: other} if {left, other} <= is_shown and names[left].lower() == names[other].lower() else {}
+    return {left: other} if {left, other} <= {column.column for column in scope.shown} else {}
+
+
+def _is_one_name(scope: Scope, left: str, right: str) -> bool:
+    names = {column.column: column.name.lower() for column in scope.columns or ()}
+    return names[left] == names[right]
+
+
+def _identity(column: ScopeColumn) -> str:
+    """By what `*` tells a column from others: one that is asked for by its source is another one, though it has the same values."""
+    return column.copied or column.column
+
+
+def _star_of_join(
+    left: JoinedSides, right: _Side, compared: Mapping[str, str], kind: str, asked: set[str]
+) -> tuple[dict[str, ScopeColumn], Sequence[str] | None, dict[str, str]]:
+    """
+    What `*` gives of a join, the key of joined tables, and the columns that are compared as they are, those of the side that comes first in front.
+
+    It has the columns of a query that goes on: first those of the side that is kept there, or looks the other one up. A column of the other
+    one that is compared as it is, of a table one of its key, is that of the first side, unless it is `asked` for by its source in a join that
+    keeps records without a partner: then it has its own values, null without a row.
+    """
+    own = {_identity(left.star[one]) if one in left.star else one: other for one, other in compared.items()}
+    covers_key = bool(right.key) and _without_bounds(right.key) <= {*own.values()}
+    looks_up = right.is_of_records or (
+        not covers_key and bool(left.key) and {*own} in ({*(left.key or ())}, _without_bounds(left.key))
+    )
+    sides: list[JoinedSides | _Side] = [left, right]
+    if kind == RIGHT or (kind == INNER and not left.is_of_records and looks_up):
+        sides, own = [right, left], {other: one for one, other in own.items()}
+    first, second = sides
+    is_one = {other: one for one, other in own.items() if not second.key or second.is_of_records or other in second.key}
+    partners = {_identity(one): one for one in first.star.values()}
+    others = dict(second.star)
+    for name, one in others.items():
+        partner = partners.get(is_one.get(_identity(one), ""))
+        if partner is not None and kind != INNER and name in asked:
+            others[name] = replace(one, copied=name)
+        elif partner is not None:
+            others[name] = replace(one, column=partner.column, copied=partner.copied)
+    return {**first.star, **others}, None if first.is_of_records else first.key, own
+
+
+def _without_bounds(key: Sequence[str] | None) -> set[str]:
+    return {*(key or ())} - {*BOUNDS}
+
+
+def _with_both(
+    scope: Scope, join: PlannedJoin, compared: Mapping[str, str], star: Mapping[str, ScopeColumn], asked: set[str]
+) -> tuple[Scope, PlannedJoin, dict[str, ScopeColumn], dict[str, str]]:
+    """
+    A full join, of which `*` gives a column with the values of both sides for each two that it compares.
+
+    A column of the first side that is asked for by its source has its own values. What is returned last are the new columns by those of the
+    first side.
+    """
+    columns, coalesced, new = list(scope.columns or ()), list(join.coalesced), dict[str, str]()
+    values = {_identity(one): one.column for one in star.values()}
+    for left, right in compared.items():
+        new[left] = kept = fresh_name(BOTH, [one.column for one in columns])
+        both = Call("coalesce", (_reference(values.get(left, left)), _reference(right)))
+        ((_, typed),) = _analyzed(scope, [(kept, both)])
+        coalesced.append((kept, typed))
+        columns.append(ScopeColumn("", kept, kept, typed.type, is_shown=False))
+    found = dict(star)
+    for name, one in star.items():
+        if _identity(one) in new:
+            is_own = name in asked and name not in compared.values()
+            found[name] = replace(one, copied=name) if is_own else replace(one, column=new[_identity(one)], copied="")
+    return replace(scope, columns=tuple(columns)), replace(join, coalesced=tuple(coalesced)), found, new
 
 
 def _millis(time: Reference) -> Expression:
