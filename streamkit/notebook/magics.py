@@ -141,5 +141,8 @@ class SqlMagic:
 
 
 def load_magics(shell: Any) -> None:
-    """Let a shell of IPython know %sql and %%sql."""
+    """Let a shell of IPython know %sql and %%sql; it puts no variables of Python into the statements, which may have `$`, `{` and `}`."""
+    from IPython.core.magic import no_var_expand
+
+    no_var_expand(SqlMagic.sql)
     shell.register_magic_function(SqlMagic(shell).sql, "line_cell", "sql")

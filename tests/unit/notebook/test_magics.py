@@ -40,6 +40,21 @@ def test_a_cell_has_statements(shell, capsys):
     assert "Europe/Rome" in shell.run_line_magic("sql", "SHOW PROPERTIES").to_string()
 
 
+@pytest.mark.parametrize("magic", ["%sql ", "%%sql\n"])
+def test_statements_have_no_variables_of_python(shell, magic):
+    """A line is executed as it is typed, as a cell is: in texts and in ${…} nothing of the notebook stands."""
+    shell.user_ns |= {"x": 5, "t": "elsewhere"}
+    for line in (
+        "CREATE STREAM made (a STRING) WITH (PARTITIONS = 1)",
+        "INSERT INTO made VALUES ('$x {x} {{x}}')",
+        "DEFINE t = 'made'",
+    ):
+        shell.run_cell(magic + line).raise_error()
+    found = shell.run_cell(f"{magic}SELECT a FROM ${{t}}")
+    found.raise_error()
+    assert found.result.values.tolist() == [["$x {x} {{x}}"]]
+
+
 def test_a_query_that_goes_on_moves(shell, log):
     """Its rows come into a table, newest first; closing it ends the query."""
     watch = shell.run_cell_magic("sql", "live", "SELECT id FROM orders WHERE id >= 500 EMIT CHANGES")
