@@ -38,6 +38,7 @@ from streamkit.errors import ConfigError, OffsetOutOfRangeError, OrphanedStateEr
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.plan.earlier_program import has_steps, read_program
+from streamkit.plan.operators.table_aggregate import TableAggregate
 from streamkit.plan.program import Program
 from streamkit.state.format import is_earlier
 
@@ -90,9 +91,15 @@ class Continuation:
         return self.kept - stored - self.with_rows
 
     def _is_needless(self, store: str) -> bool:
-        """Whether a store was a copy of one that the program still has."""
-        original = None if self.before is None else original_of(self.before, store)
-        return original is not None and any(one.name == original for one in self.program.stores)
+        """Whether a store was a copy of one that the program still has, or has members of groups whose aggregates no longer need them."""
+        if self.before is None:
+            return False
+        still = {one.name for one in self.program.stores}
+        original = original_of(self.before, store)
+        if original is not None:
+            return original in still
+        keeper = self.before.keeper(store) if any(one.name == store for one in self.before.stores) else None
+        return isinstance(keeper, TableAggregate) and keeper.members == store and keeper.store in still
 
     def stale_times(self, topic_ids: Mapping[str, int]) -> list[str]:
         """The names of the stream times that the program must not go on from; `topic_ids` are those of its topics, by name."""

@@ -76,6 +76,7 @@ class AggregateFunction:
     `arity_max`     how many it takes at most, if that is more
     `is_nullable`   whether a result can be null
     `is_ordered`    whether the order of the rows matters: then rows are not combined before they are in canonical order
+    `keeps_order`   whether a result has the rows in their order, also where rows can be taken back: then only rows with an order have one
     `members`       how it is kept for groups of a table, if it cannot subtract; None if it cannot be kept there
     `not_of_tables` why it cannot be kept there, and what to call instead
     `of_table`      the function that stands for it there, if its state is another
@@ -95,6 +96,7 @@ class AggregateFunction:
     functions: tuple[str, ...] = ()
     arity_max: int | None = None
     is_ordered: bool = False
+    keeps_order: bool = False
     members: Members | None = None
     not_of_tables: str = ""
     of_table: str | None = None

@@ -261,9 +261,9 @@ class _PullPlanning:
         """TopologyError at an aggregate that goes by the canonical order of records, where rows have no order."""
         if sides.is_one_stream:
             return
-        for one in groups.aggregates:  # as in groups of tables, what can give rows back depends on no order
+        for one in groups.aggregates:  # as in groups of tables, most of what can give rows back depends on no order
             function = AGGREGATES[one.function]
-            if not one.ordered or function.subtract is not None:
+            if not one.ordered or (function.subtract is not None and not function.keeps_order):
                 continue
             reason = (
                 "these rows have none; expected a query over one stream, which may be a query in FROM without JOIN, GROUP BY, DISTINCT and ORDER BY"

@@ -9,13 +9,14 @@ elements with the least ranks stay. Elements of equal rank are one where only di
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
+from streamkit.conditionals import if_else
 from streamkit.data_type import array_of, fields_of, struct_of, to_arrow
 from streamkit.expressions.aggregates.collection import ELEMENTS_MAX, joined
 from streamkit.expressions.aggregates.function import (
@@ -29,7 +30,16 @@ from streamkit.expressions.aggregates.function import (
 from streamkit.expressions.aggregates.ksql.signature import WITH_ORDER, constant_int, entered, typed_by
 from streamkit.expressions.aggregates.leading import NOTHING, first_of_ordered
 from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, order_complaint, where_there
-from streamkit.expressions.core.accumulation import Accumulator, Runs, accumulated, chosen, first_rows, last_rows, stable_order
+from streamkit.expressions.core.accumulation import (
+    Accumulator,
+    Runs,
+    accumulated,
+    chosen,
+    first_rows,
+    last_rows,
+    stable_order,
+    within_groups,
+)
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, RuleError
 from streamkit.expressions.core.ordering import groups, order_keys
@@ -355,6 +365,8 @@ def _collecting(is_set: bool) -> MergeStates:
     def merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
         lists, numbers = states
         limits = accumulated(numbers, "max", accumulate)
+        if not is_set and (pc.min(numbers).as_py() or 0) < 0:
+            return [_one_by_one(lists, numbers, accumulate.runs), limits]
         most = limits.fill_null(0).to_numpy().astype(np.int64)
 
         def keep(owners: Integers, values: pa.Array) -> Integers:
@@ -368,6 +380,57 @@ def _collecting(is_set: bool) -> MergeStates:
         return [joined(lists, accumulate, keep, ELEMENTS_MAX), limits]
 
     return merge
+
+
+def _one_by_one(lists: pa.Array, numbers: pa.Array, runs: Runs) -> pa.Array:
+    """
+    What is kept where rows of a table come and go: one that comes is put behind, one that goes takes the last equal value out.
+
+    As in ksqlDB a value that was beyond the limit is not there to be taken out. Nothing is left out beyond ELEMENTS_MAX here, since the rows
+    behind may take out what is too much.
+    """
+    elements = _ElementsOfRows.of(lists)
+    ends = np.cumsum(np.bincount(elements.rows, minlength=len(lists))).tolist()
+    codes = groups(without_maps(elements.values)).tolist() if len(elements.values) else []
+    limits = numbers.fill_null(0).to_pylist()
+    order, starts, run_ends = (part.tolist() for part in (runs.order, runs.starts, runs.ends))
+    kept: list[int] = []  # the places of values among all elements
+    found: list[Integers] = [np.empty(0, np.int64)] * len(starts)
+    start = reached = -1
+    for result in np.lexsort((runs.ends, runs.starts)).tolist():
+        if starts[result] != start:
+            kept, start = [], starts[result]
+            reached = start
+        for row in order[reached : run_ends[result]]:
+            places = range(ends[row - 1] if row else 0, ends[row])
+            if limits[row] >= 0:
+                room = len(places) if limits[row] >= COLLECTED_MAX else limits[row] - len(kept)
+                kept.extend(places[: max(room, 0)])
+                continue
+            for place in places:
+                last = next((turn for turn in reversed(range(len(kept))) if codes[kept[turn]] == codes[place]), None)
+                if last is not None:
+                    del kept[last]
+        reached = run_ends[result]
+        found[result] = np.array(kept, np.int64)
+    sizes = np.cumsum([0, *map(len, found)])
+    return _lists(sizes, elements.values.take(pa.array(np.concatenate(found)))).cast(lists.type)
+
+
+def _taking_out(left: States, right: States) -> list[pa.Array]:
+    """
+    The first lists without the values of the second, row by row.
+
+    A limit turned over, which is negative, says that values are to be taken out: as long as nothing is there, they wait for the list behind which
+    they are merged. In groups of tables that is the list of the group, to which rows are added and taken out one after the other.
+    """
+    lists, numbers = right
+    taken = [lists, pc.bit_wise_not(numbers)]
+    both = [pa.concat_arrays([one, other.cast(one.type)]) for one, other in zip(left, taken, strict=True)]
+    rows = len(lists)
+    after = [column.slice(rows) for column in _collecting(is_set=False)(both, within_groups(np.tile(np.arange(rows), 2)))]
+    is_nothing = left[1].is_null()
+    return [if_else(is_nothing, waiting, found.cast(waiting.type)) for waiting, found in zip(taken, after, strict=True)]
 
 
 def _collected(aggregate: TypedAggregate, states: States) -> AggregateResult:
@@ -390,17 +453,6 @@ def _is_first(owners: Integers, values: pa.Array) -> Integers:
     return first_of_each(owners, codes)
 
 
-_COLLECTED_MEMBERS = Members(
-    lambda _, argument: where_there(encode_ordered(_without_limit(argument)), argument),
-    lambda aggregate, lists: [
-        decode_lists(lists, _element(aggregate)),
-        pa.array(np.full(len(lists), _number_of(aggregate)), pa.int32()),
-    ],
-    _number_of,
-    complaint=lambda aggregate: order_complaint(_element(aggregate)),
-)
-
-
 def _without_limit(argument: pa.Array) -> pa.Array:
     """The structs without their last field."""
     fields = list(argument.type)[:-1]
@@ -417,9 +469,10 @@ entered(
     _lift,
     _collecting(is_set=False),
     _collected,
+    subtract=_taking_out,
     is_nullable=False,
     is_ordered=True,
-    members=_COLLECTED_MEMBERS,
+    keeps_order=True,
 )
 entered(
     "collect_set",
@@ -432,5 +485,14 @@ entered(
     _collected,
     is_nullable=False,
     is_ordered=True,
-    members=replace(_COLLECTED_MEMBERS, is_set=True),
+    members=Members(
+        lambda _, argument: where_there(encode_ordered(_without_limit(argument)), argument),
+        lambda aggregate, lists: [
+            decode_lists(lists, _element(aggregate)),
+            pa.array(np.full(len(lists), _number_of(aggregate)), pa.int32()),
+        ],
+        _number_of,
+        is_set=True,
+        complaint=lambda aggregate: order_complaint(_element(aggregate)),
+    ),
 )

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamkit.conditionals import if_else
 from streamkit.data_type import to_arrow
 from streamkit.errors import EvaluationError
 from streamkit.expressions.aggregates import (
@@ -20,14 +21,13 @@ from streamkit.expressions.aggregates import (
     combine,
     fold,
     lift,
-    lift_members,
-    members_of,
     neutral,
     of_table,
     result,
     running,
     state_columns,
     subtract,
+    without,
 )
 from streamkit.expressions.aggregates.ksql.signature import KSQL_AGGREGATES
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
@@ -247,19 +247,68 @@ def test_rows_are_taken_back(name, rows, cut):
     )
 
 
-@examples(30)
-@given(rows=ROWS)
-def test_lists_of_a_table_are_its_values_in_order(rows):
-    """A group of a table keeps its values as members, nulls too, and collects them in the order of the values."""
-    one, _ = of_table(typed(Call("collect_list", (N,))))
-    members = members_of(one)
-    assert members is not None
-    encoded = lift_members(one, argument_of(one, rows))
-    assert not encoded.null_count
-    states = members.states(one, pa.array([sorted(encoded.to_pylist())], pa.list_(pa.binary())))
-    (value,) = result(one, states).to_pylist()
-    numbers = [row[0] for row in rows]
-    assert value == [None] * numbers.count(None) + sorted(there(numbers))
+def collected_of_table(changes: Sequence[tuple[bool, Any]], limit: int | None) -> list[list[Any]]:
+    """The list after each change, as ksqlDB has it: a value that comes is the last, one that goes is the last of its equals."""
+    kept: list[Any] = []
+    found = []
+    for is_added, value in changes:
+        if is_added and (limit is None or len(kept) < limit):
+            kept = [*kept, value]
+        elif not is_added and value in kept:
+            last = len(kept) - 1 - kept[::-1].index(value)
+            kept = kept[:last] + kept[last + 1 :]
+        found.append(kept)
+    return found
+
+
+@pytest.mark.parametrize("column", [N, L])
+@pytest.mark.parametrize("limit", [None, 0, 3])
+@examples(60)
+@given(
+    changes=st.lists(st.tuples(st.booleans(), st.integers(0, 1), st.none() | st.integers(0, 3)), max_size=20),
+    cut=st.integers(0, 20),
+)
+def test_lists_of_a_table_are_in_the_order_of_arrival(column, limit, changes, cut):
+    """A row that goes takes the last equal value out of its group's list, nulls and arrays too, wherever a run was cut between two changes."""
+    there: Counter[Any] = Counter()
+    sound = []  # only what came before goes
+    for is_added, owner, value in changes:
+        is_added |= not there[owner, value]
+        there[owner, value] += 1 if is_added else -1
+        sound.append((is_added, owner, value if column is N or value is None else [value, None]))
+    tree = ksql_expression(Call("collect_list", (column,)), COLUMNS, KsqlMeaning(collect_list_limit=limit))
+    schema = Schema.parse(", ".join(f"{name} {type}" for name, type in COLUMNS.items()))
+    ((one, has_members),) = (of_table(each) for each in ExpressionAnalyzer().aggregates(schema, [("x", tree)]))
+    assert not has_members
+    rows: list[Row] = [(value, None, None, None, 0) if column is N else (None, None, None, value, 0) for *_, value in sound]  # type: ignore[misc]
+    added = lifted(one, rows)
+    taken = without(one, added)
+    states = [
+        if_else(pa.array([is_added for is_added, *_ in sound], pa.bool_()), *pair) for pair in zip(added, taken, strict=True)
+    ]
+
+    owners = np.array([owner for _, owner, _ in sound], np.int64)
+    before = running(owners[:cut], [], [one], [part[:cut] for part in states])
+    reached = {owner: place for place, owner in enumerate(owners[:cut])}  # the states with which the groups go on
+    kept = [part.take(pa.array(list(reached.values()), pa.int64())) for part in before]
+    both = [pa.concat_arrays(pair) for pair in zip(kept, [part[cut:] for part in states], strict=True)]
+    after = running(np.concatenate([np.array(list(reached), np.int64), owners[cut:]]), [], [one], both)
+    found = [*result(one, before).to_pylist(), *result(one, [part[len(reached) :] for part in after]).to_pylist()]
+    for owner in set(owners.tolist()):
+        own = [(is_added, value) for is_added, group, value in sound if group == owner]
+        assert [one for one, group in zip(found, owners) if group == owner] == collected_of_table(own, limit)
+
+
+def test_a_list_of_a_table_may_be_too_long_on_the_way():
+    """Values beyond the most that a group may have go again before anybody asks, and none of the others has been cut off."""
+    (one, _) = of_table(typed(Call("collect_list", (N,))))
+    numbers = [*range(100_003), 0, 1, 2]
+    states = lift(one, argument_of(one, [(number, None, None, None, 0) for number in numbers]), len(numbers))
+    stored = folded(one, [part[:99_999] for part in states], [0] * 99_999)[0]
+    is_added = pa.array([True] * 4 + [False] * 3)
+    changes = [if_else(is_added, part[99_999:], taken[99_999:]) for part, taken in zip(states, without(one, states))]
+    after = running(np.zeros(8, np.int64), [], [one], [pa.concat_arrays(pair) for pair in zip(stored, changes, strict=True)])
+    assert result(one, [part[-1:] for part in after]).to_pylist() == [numbers[3:100_003]]
 
 
 @pytest.mark.parametrize(("name", "expected"), [("collect_list", [1, None]), ("collect_set", [1, None])])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 import streamkit as sk
 from streamkit.errors import StreamKitError
+from streamkit.expressions.aggregates import AGGREGATES
 from tests.kit.sampling import seeds
 
 TAKING_BACK = (
@@ -26,14 +28,17 @@ KEEPING = ("TOPK(v, 2)", "TOPKDISTINCT(v, 2)", "EARLIEST_BY_OFFSET(v)", "LATEST_
 
 @pytest.fixture
 def sql() -> Iterator[sk.SqlSession]:
-    with (
-        sk.open_log(":memory:") as log,
-        sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}, engine="local") as session,
-    ):
-        session.execute(
-            "CREATE TABLE t (k INT PRIMARY KEY, g STRING, s STRING, v INT) WITH (PARTITIONS = 2, VALUE_FORMAT = 'JSON')"
-        )
+    with sk.open_log(":memory:") as log, opened(log) as session:
         yield session
+
+
+def opened(log: sk.Log) -> sk.SqlSession:
+    """A session of the ksql dialect with a table `t`."""
+    session = sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}, engine="local")
+    session.execute(
+        "CREATE TABLE IF NOT EXISTS t (k INT PRIMARY KEY, g STRING, s STRING, v INT) WITH (PARTITIONS = 2, VALUE_FORMAT = 'JSON')"
+    )
+    return session
 
 
 def comparable(row: dict[str, object]) -> str:
@@ -64,6 +69,13 @@ def test_once_as_persistent(sql: sk.SqlSession, seed: int) -> None:
     assert once == persistent != []
 
 
+@pytest.mark.parametrize("call", ["COLLECT_LIST(v)", "COLLECT_SET(v)"])
+def test_rows_without_an_order_are_in_no_list(sql: sk.SqlSession, call: str) -> None:
+    """A query that is run once reads the rows that a table has, and does not know in which order they came."""
+    with pytest.raises(StreamKitError, match="goes by the order of records, and these rows have none"):
+        sql.query(f"SELECT g, {call} AS x FROM t GROUP BY g")
+
+
 @pytest.mark.parametrize("call", KEEPING)
 @pytest.mark.parametrize("before", ["", "CREATE TABLE r AS "])
 def test_words_of_a_refusal(sql: sk.SqlSession, call: str, before: str) -> None:
@@ -73,6 +85,37 @@ def test_words_of_a_refusal(sql: sk.SqlSession, call: str, before: str) -> None:
     message = str(caught.value).partition("\n")[0]
     assert call.partition("(")[0] in message
     assert "ksql_" not in message and "aggregate(" not in message
+
+
+def test_lists_go_on_that_an_earlier_version_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a list was made of the members of its group, in their order. It goes on from that list, and the store of members goes."""
+    former, now = AGGREGATES["ksql_collect_set"].members, AGGREGATES["ksql_collect_list"]
+    assert former is not None
+    with sk.open_log(":memory:") as log:
+        with monkeypatch.context() as earlier, opened(log) as sql:
+            earlier.setitem(AGGREGATES, now.name, replace(now, subtract=None, members=replace(former, is_set=False)))
+            sql.execute("CREATE TABLE r AS SELECT g, COLLECT_LIST(v) AS l FROM t GROUP BY g")
+            sql.execute("CREATE TABLE q AS SELECT g, COLLECT_LIST(v) AS l, MAX(v) AS m FROM t GROUP BY g")
+            for rows in ("(0, 'a', 'x', 3)", "(1, 'a', 'x', 2), (2, 'a', 'x', 2)"):
+                sql.execute(f"INSERT INTO t VALUES {rows}")
+                assert sql.catch_up(60)
+            assert sql.query("SELECT l FROM r").to_pylist() == [{"L": [2, 2, 3]}]
+            assert any("members" in name for name in stores(sql, "CTAS_R_1"))
+        with opened(log) as sql:
+            for rows in ("(3, 'a', 'x', 1)", "(1, 'a', 'x', 7)"):
+                sql.execute(f"INSERT INTO t VALUES {rows}")
+                assert sql.catch_up(60)
+            assert sql.query("SELECT l FROM r").to_pylist() == [{"L": [2, 3, 1, 7]}]
+            assert sql.query("SELECT l, m FROM q").to_pylist() == [{"L": [2, 3, 1, 7], "M": 7}]
+            assert not any("members" in name for name in stores(sql, "CTAS_R_1"))
+            assert any("members" in name for name in stores(sql, "CTAS_Q_2"))
+
+
+def stores(sql: sk.SqlSession, query: str) -> list[str]:
+    """The stores of the application that runs a query."""
+    (application,) = (one.application for one in sql.log.catalog.sql.objects().queries if one.id == query)
+    (found,) = (one.stores for one in sql.log.catalog.applications.every() if one.name == application)
+    return list(found)
 
 
 def test_insert_of_rows_with_windows(sql: sk.SqlSession) -> None:
