@@ -10,7 +10,7 @@ from typing import Any
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import Table
 from streamkit.dsl.topology import Topology
-from streamkit.errors import ConfigError, TopicNotFoundError
+from streamkit.errors import ConfigError, TopicNotFoundError, TopologyError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.ksql.signature import has_times
 from streamkit.log.catalog.sql_sources import StoredSource
@@ -20,6 +20,7 @@ from streamkit.plan.decoding import decoded
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.inputs import resolve_inputs, sources_of
 from streamkit.plan.kept_output import kept_output
+from streamkit.plan.operator import Key
 from streamkit.plan.program import Program
 from streamkit.plan.window_kinds.hopping import TimeWindow
 from streamkit.plan.window_kinds.session import SessionWindow
@@ -141,6 +142,7 @@ class SourceReading:
 
     def _columns_of(self, stored: StoredSource, topic: Topic, topology: Topology) -> ReadTopic:
         """The rows of a topic that has columns, of which the source may show some."""
+        check_topic(stored, topic)
         options: dict[str, Any] = {
             "schema": topic.schema, "key": topic.key or None, "timestamp": stored.timestamp, "since_1970": is_ksql(stored),
         }  # fmt: skip
@@ -163,6 +165,25 @@ class SourceReading:
 def _with_records(topology: Topology, topic: Topic, options: Mapping[str, Any], named: Sequence[str]) -> Table:
     """The table of a topic with columns of what its rows know of their records."""
     return table_with_records(topology.stream(topic.name, **options), named)
+
+
+def check_topic(stored: StoredSource, topic: Topic) -> None:
+    """TopologyError for a topic that lacks columns, or the key, of what is declared over it: another one has got its name outside of SQL."""
+    if topic.format is not None or WINDOW_TYPE in stored.formats:
+        return
+    own = [str(one["name"]) for one in stored.columns if one.get("role") != HEADERS_ROLE]
+    missing = [name for name in own if name not in topic.schema]
+    if not missing and tuple(stored.key) == tuple(topic.key):
+        return
+    what = f"has no {', '.join(missing)}" if missing else f"has {_key_text(topic.key)}, not {_key_text(stored.key)}"
+    raise TopologyError(
+        f"the topic {topic.name} {what}, so it is not the one that the {stored.kind} {stored.name} was made for; its columns are "
+        f"{', '.join(topic.schema.names)}: DROP {stored.kind.upper()} {stored.name}, and create it again over the topic as it is now"
+    )
+
+
+def _key_text(key: Key) -> str:
+    return f"the key {', '.join(key)}" if key else "no key"
 
 
 def has_headers(stored: StoredSource) -> bool:
