@@ -172,16 +172,14 @@ async def _pushed(asked: Asked, request: SqlRequest, statement: Statement, writi
         live.sql.open, request.settings, request.variables, partial(opened_query, request.text, statement)
     )
     try:
+        if not writing.has_deletions:
+            opened.rows.leave_out_deletions()
         schema = opened.rows.schema
         shown = [name for name in schema.names if name != DELETED]
         yield writing.begin(pa.schema([schema.field(name) for name in shown]), opened.id)
         async for batch in pushed_batches(live, opened.rows):
-            deletions: list[bool] = []
-            if DELETED in schema.names:
-                deletions = batch.column(schema.names.index(DELETED)).to_pylist()
-                if not writing.has_deletions:
-                    batch = batch.filter(pa.array([not one for one in deletions]))
-                    deletions = []
+            has_deletions = writing.has_deletions and DELETED in schema.names
+            deletions = batch.column(schema.names.index(DELETED)).to_pylist() if has_deletions else []
             yield writing.rows(batch.select(shown), deletions)
         yield writing.end(is_whole=opened.is_ended)
     except Exception as error:  # noqa: BLE001  whatever it is, the reader gets words

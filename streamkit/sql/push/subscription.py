@@ -8,6 +8,9 @@ from types import TracebackType
 from typing import Protocol, final
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.names import DELETED
 
 POLL_SECONDS = 0.1  # how late the end of a subscription may be noticed
 
@@ -42,6 +45,7 @@ class PushQuery:
         self._rows = rows
         self._left = limit
         self._closed = closed
+        self._leaves_out_deletions = False
         self._is_closed = threading.Event()
         self._lock = threading.Lock()
 
@@ -65,10 +69,16 @@ class PushQuery:
             except BaseException:
                 self._end()
                 raise
+            if batch is not None and self._leaves_out_deletions and DELETED in batch.schema.names:
+                batch = batch.filter(pc.invert(pc.fill_null(batch.column(DELETED), False)))
             if batch is not None and self._left is not None:
                 batch = batch.slice(0, self._left)
                 self._left -= batch.num_rows
             return batch
+
+    def leave_out_deletions(self) -> None:
+        """Give rows alone from now on, for who cannot be told of deletions; a limit counts what is given."""
+        self._leaves_out_deletions = True
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         while not self._is_closed.is_set() and self._left != 0:

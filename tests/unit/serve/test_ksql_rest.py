@@ -280,6 +280,15 @@ def test_deletions_are_told_where_a_client_knows_them(server, ksql):
     assert found[3] == {"finalMessage": "Limit Reached"}
 
 
+def test_a_limit_counts_the_rows_that_a_client_gets(server, ksql):
+    """Where deletions are left out, LIMIT does not count them: a row that WHERE drops first is no end of the query."""
+    ksql("CREATE TABLE users (id STRING PRIMARY KEY, age INT) WITH (PARTITIONS = 1);")
+    ksql("INSERT INTO users VALUES ('a', 1); INSERT INTO users VALUES ('b', 3);")
+    text = "SELECT id FROM users WHERE age = 3 EMIT CHANGES LIMIT 1;"
+    _, *rows = map(json.loads, lines_of(server, "/query-stream", {"sql": text, "properties": EARLIEST}))
+    assert rows == [["b"]]
+
+
 def test_print_shows_records(server, ksql):
     """PRINT is a query that goes on."""
     ksql(CLICKS)

@@ -9,6 +9,7 @@ from streamkit.expressions.sql.dialect import DIALECTS
 from streamkit.plan.dotted_name import part
 from streamkit.plan.expression import Call, Literal, Reference
 from streamkit.sql.reader.script import read_script
+from streamkit.sql.tree.query import SelectColumn
 from streamkit.sql.tree.statements import CreateSource, SelectStatement
 from tests.kit.sql_trees import WORDS
 
@@ -48,7 +49,9 @@ def first_result(text, dialect):
     """The expression of the first item of a query."""
     (statement,) = read_script(text, dialect)
     assert isinstance(statement, SelectStatement)
-    return statement.query.items[0].written.expression
+    (first, *_) = statement.query.items
+    assert isinstance(first, SelectColumn)
+    return first.written.expression
 
 
 @BOTH

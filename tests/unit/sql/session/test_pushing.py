@@ -293,3 +293,16 @@ def test_aggregates_of_all_rows(clicks, sql, dialect):
             assert (names["c"], names["s"]) == (3, 3)
     with pytest.raises(StreamKitError, match="neither grouped by nor inside of an aggregate"):
         sql.subscribe("SELECT `who`, COUNT(*) AS c FROM clicks EMIT CHANGES")
+
+
+def test_a_limit_counts_what_is_given(clicks, sql):
+    """Deletions are rows that LIMIT counts, unless they are left out."""
+    sql.execute("CREATE TABLE users (id STRING PRIMARY KEY, age INT) WITH (PARTITIONS = 1)")
+    sql.execute("INSERT INTO users VALUES ('a', 1), ('b', 2), ('c', 3), ('d', 4), ('e', 5)")
+    query = "SELECT id, age FROM users WHERE age > 2 EMIT CHANGES LIMIT 2"
+    with sql.subscribe(query) as rows:
+        assert len([one for batch in rows for one in batch.to_pylist()]) == 2
+    with sql.subscribe(query) as rows:
+        rows.leave_out_deletions()
+        found = [one for batch in rows for one in batch.to_pylist()]
+    assert [one["_deleted"] for one in found] == [False, False] and {one["id"] for one in found} < {"c", "d", "e"}
