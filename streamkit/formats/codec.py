@@ -75,6 +75,9 @@ WrittenSchema: TypeAlias = "tuple[Integers, Schema | SchemaError, Format]"
 """Rows, their columns or why nobody knows them, and how they are read."""
 _UNWRITABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, pa.ArrowException)  # values
 _INLINED = {"AVRO": inlined, "JSON": bundled}  # with the schemas that they refer to
+_NO_COLUMN = Schema.parse(
+    "`no column` string"
+)  # is null in each value of a topic whose columns are all in its key or its headers
 _NO_ID = "it does not begin with a zero byte and a schema id, as in the registry's wire format"
 _NEEDS_SCHEMA = ("avro", "protobuf", "csv")
 _MADE: dict[str, Callable[[Schema], str]] = {
@@ -189,7 +192,8 @@ class Codec:
         if self.format.setting(WINDOW):
             return self._with_windows(values, columns)
         if not len(columns):  # what is not looked at must be of the format all the same
-            found = self.attempt(values, self.columns.names[:1])
+            reader = self if len(self.columns) else replace(self, declared=_NO_COLUMN)
+            found = reader.attempt(values, reader.columns.names[:1])
             return Decoded(found.rows.select([]), found.failures)
         if not values.null_count:
             return self._attempt(values, columns)

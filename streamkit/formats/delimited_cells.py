@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import decimal
-import io
 import re
 from typing import Any
 
@@ -23,6 +21,7 @@ from streamkit.formats.ksql_values import (
 SIGNS = ('"', "\n", "\r")  # a line without them is cut at each delimiter
 COUNT_BITS = {"int": 31, "bigint": 63, "smallint": 15, "tinyint": 7, "date": 31, **dict.fromkeys(MOMENTS, 63)}
 _IS_DECIMAL = re.compile(r"[^\s_]+")  # which Python reads with blanks and underscores, and Java does not
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 _QUOTED_FIRST = "#"  # a character up to this one at the start of a value puts it in quotes
 
 
@@ -30,13 +29,48 @@ def cells_in(line: str, delimiter: str) -> list[str]:
     """The values of a line."""
     if not any(sign in line for sign in SIGNS):
         return line.split(delimiter)
-    try:
-        lines = list(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise UnreadableValueError(str(error)) from None
-    if len(lines) > 1:
-        raise UnreadableValueError("it is several lines")
-    return lines[0] if lines else [""]
+    lines = _lines(line, delimiter)
+    if not lines:
+        raise UnreadableValueError("it has no values")
+    return lines[0]
+
+
+def _lines(text: str, delimiter: str) -> list[list[str]]:
+    """The values of each line that is not empty, as commons-csv has them. Only the first one counts, but quotes must be whole in all."""
+    found: list[list[str]] = []
+    place = 0
+    end_of_cell = re.compile(rf"{re.escape(delimiter)}|[\r\n]")
+    while place < len(text):
+        if text[place] in "\r\n":
+            place += 1
+            continue
+        cells: list[str] = []
+        while True:
+            if text.startswith('"', place):
+                cell, place = _quoted_cell(text, place, delimiter)
+            else:
+                match = end_of_cell.search(text, place)
+                end = match.start() if match else len(text)
+                cell, place = text[place:end], end
+            cells.append(cell)
+            if not text.startswith(delimiter, place):
+                break
+            place += len(delimiter)
+        found.append(cells)
+    return found
+
+
+def _quoted_cell(text: str, start: int, delimiter: str) -> tuple[str, int]:
+    """The text between quotes, two of which are one within it, and where its cell ends; blanks may follow the last quote."""
+    match = _QUOTED.match(text, start)
+    if match is None:
+        raise UnreadableValueError("a quote is not closed")
+    place = match.end()
+    while place < len(text) and text[place] not in (delimiter, "\r", "\n"):
+        if not text[place].isspace():
+            raise UnreadableValueError(f"{text[place]!r} follows a closing quote; expected {delimiter!r}")
+        place += 1
+    return match[1].replace('""', '"'), place
 
 
 def value_of(cell: str, type: str) -> Any:
@@ -58,7 +92,7 @@ def value_of(cell: str, type: str) -> Any:
         except decimal.InvalidOperation:
             return _refuse(cell, type)
     if type == "binary":
-        return bytes_of_text(cell)
+        return bytes_of_text(cell if "=" in cell else cell + "=" * (-len(cell) % 4))
     return cell
 
 

@@ -21,7 +21,7 @@ from streamkit.expressions.core.operation import (
     operation,
 )
 from streamkit.expressions.core.ordering import groups, sorted_places
-from streamkit.expressions.ksql.casts import convert
+from streamkit.expressions.ksql.casts import java_text
 from streamkit.expressions.ksql.comparisons import without_maps
 from streamkit.expressions.ksql.function import formula, kernel
 from streamkit.expressions.ksql.operators import flags
@@ -149,7 +149,7 @@ def _array_join(expression: TypedExpression, arrays: pa.Array, *between: pa.Arra
         )
         texts = pa.repeat(pa.scalar("null"), len(elements.values))
     else:
-        texts = convert(elements.values, inner, "string").cast(pa.string())
+        texts = java_text(elements.values, inner)
     lists = Elements(texts.fill_null("null"), elements.lengths, elements.valid).as_arrays()
     return pc.binary_join(lists, pc.coalesce(between[0], pa.scalar("")) if between else ",")
 

@@ -44,6 +44,7 @@ _BLANKS = "".join(map(chr, range(0x21)))
 _INTEGER = r"^[+-]?[0-9]+$"
 _FLOAT = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[dDfF]?$"
 _DECIMAL = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_PLAIN_PLACES = 6  # so many places behind the point Java writes without an exponent
 _FEW_UNITS, _NEAR_TIE = 2.0**40, 0.06
 _TRUE = ("t", "tr", "tru", "true", "y", "ye", "yes")
 
@@ -431,7 +432,7 @@ def _as_text(values: pa.Array, source: str) -> pa.Array:
         return _enclosed(elements, pc.binary_join_element_wise(keys, items, "="), "{", "}")
     parts = []
     for place, (name, type) in enumerate(fields_of(source) or ()):
-        text = convert(pc.struct_field(values, [place]), type, "string").cast(pa.string())
+        text = java_text(pc.struct_field(values, [place]), type)
         parts.append(pc.binary_join_element_wise(f",{name}=", text, "").fill_null(""))
     fields = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*parts, ""), 1)
     whole = pc.binary_join_element_wise("Struct{", fields, "}", "")
@@ -439,7 +440,20 @@ def _as_text(values: pa.Array, source: str) -> pa.Array:
 
 
 def _inner_text(values: pa.Array, type: str) -> pa.Array:
-    return convert(values, type, "string").cast(pa.string()).fill_null("null")
+    return java_text(values, type).fill_null("null")
+
+
+def java_text(values: pa.Array, type: str) -> pa.StringArray:
+    """Values as Java's `toString` writes them within others: 2020-01-01 10:00:00.0, 10:00:00 and 1.0E-7, which casts write otherwise."""
+    if type == "timestamp":
+        texts = pc.replace_substring_regex(write_milliseconds(values), r"(\.[0-9]+?)0+$", r"\1")
+        return pc.replace_substring_regex(texts, r"^\+", "")
+    if type == "time":
+        seconds = np.floor_divide(values_of(values), 1000).astype(np.int32)
+        return pc.cast(with_validity(seconds, pa.time32("s"), values.is_valid()), pa.string())
+    if (digits := decimal_of(type)) and digits[1] > _PLAIN_PLACES:
+        return pa.array([None if one is None else DECIMAL_CONTEXT.to_sci_string(one) for one in values.to_pylist()], pa.string())
+    return convert(values, type, "string").cast(pa.string())
 
 
 def _enclosed(elements: Elements, texts: pa.Array, opening: str, closing: str) -> pa.Array:

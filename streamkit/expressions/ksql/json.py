@@ -201,19 +201,21 @@ def _concatenated(*texts: str) -> str | None:
     "string, double -> boolean",
     "string, string -> boolean",
     strict=False,
-    nullable=never_null,
+    fails=always,
 )
 def _json_array_contains(expression: TypedExpression, text: Datum, wanted: Datum) -> Datum:
-    """Whether a JSON array has a value, of the same kind; false of a text that is no array, or wrong before the value."""
+    """Whether a JSON array has a value, of the same kind; false of a text that is no array, or wrong before the value; a text that is null fails."""
     bits = {"int": 31, "bigint": 63}.get(expression.arguments[1].type, 0)
     return one_by_one(lambda one, value: _contains(one, value, 1 << bits), pa.bool_(), text, wanted, takes_null=True)
 
 
 def _contains(text: str | None, wanted: Any, limit: int) -> bool:
     """Whether the array has the value before anything that is no JSON, or a whole number beyond the values of its type."""
+    if text is None:
+        raise ValueError("the text is NULL; expected an array of JSON")
     kind = Decimal if isinstance(wanted, float) else type(wanted)
     try:
-        for one in _elements(text or ""):
+        for one in _elements(text):
             if type(one) is kind:
                 if kind is int and not -limit <= one < limit:
                     return False

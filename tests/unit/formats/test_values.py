@@ -304,3 +304,17 @@ def test_a_header_is_read_from_each_value():
 
     assert wire.schema_ids(values.slice(0)).tolist() == [7, -1, -1, -1, (1 << 32) - 1]
     assert wire.schema_ids(values.slice(3)).tolist() == [-1, (1 << 32) - 1]
+
+
+@pytest.mark.parametrize("name", ["json", "ksql_json", "avro"])
+def test_values_of_no_columns_are_of_the_format_all_the_same(name):
+    """A topic may have all its columns in its key or its headers: its values are looked at, and have no rows of their own."""
+    others = Schema.parse("a int")
+    schema = schema_made_of(name, others) if name == "avro" else None
+    written = Codec(declare_format(name, schema), others).encode(rows_of(others, [{"a": 1}]))
+    codec = Codec(declare_format(name, schema), Schema(()))
+
+    found = codec.attempt(pa.array([written[0].as_py(), None, b"\xff"], pa.binary()))
+
+    assert found.rows.num_columns == 0
+    assert found.failures.keys() == {2}
