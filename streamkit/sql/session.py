@@ -17,7 +17,7 @@ from streamkit.functions.python import UserDefinedFunction
 from streamkit.log.log import Log
 from streamkit.plan.location import IN_PYTHON, user_location
 from streamkit.sql.execution.appending import appended
-from streamkit.sql.execution.asserting import NOT_HERE, asserted, asserted_source
+from streamkit.sql.execution.asserting import NOT_HERE, asserted, asserted_source, check_assertion
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.explaining import explanation
 from streamkit.sql.execution.inserting import insert_rows
@@ -320,8 +320,11 @@ class SqlSession:
                 printed_topic(state, statement)  # a name that is wrong is a fault of the text
                 return Awaiting(lambda: StatementResult(text, subscription=self._kept(printed(self._fresh(state), statement))))
             case AssertTopic() | AssertSchema():
+                if isinstance(statement, AssertTopic):
+                    check_assertion(state, statement)
                 return Awaiting(lambda: StatementResult(text, asserted(self._fresh(state), statement)))
             case AssertSource():
+                check_assertion(state, statement)
                 return Awaiting(lambda: StatementResult(text, asserted_source(self._fresh(state), statement)))
         raise state.error(NOT_HERE[type(statement)], statement.span)
 

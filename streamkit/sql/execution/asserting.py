@@ -20,7 +20,7 @@ from streamkit.sql.execution.stored_source import is_ksql
 from streamkit.sql.lowering.scope import bounds_in
 from streamkit.sql.pull.abandonment import check_waited_for
 from streamkit.sql.script.declared_source import HEADERS_ROLE, column_type
-from streamkit.sql.script.properties import NATIVE, NONE, WITH_REGISTRY, TopicProperties
+from streamkit.sql.script.properties import NATIVE, NONE, OF_SOURCES, WITH_REGISTRY, TopicProperties
 from streamkit.sql.script.topic_format import JSON, KAFKA
 from streamkit.sql.tree.statements import (
     AssertSchema,
@@ -35,6 +35,14 @@ LOOK_S = 0.1
 NOT_HERE: Mapping[type[Statement], str] = {
     AssertValues: "ASSERT VALUES and ASSERT NULL VALUES belong to a test, as streamkit sql test FILE runs it; here SELECT and PRINT show what there is",
 }
+
+
+def check_assertion(state: ScriptState, statement: AssertTopic | AssertSource) -> None:
+    """TopologyError for a property that the statement does not have, which no state of the log makes right."""
+    known = ("PARTITIONS", "REPLICAS") if isinstance(statement, AssertTopic) else OF_SOURCES
+    properties = TopicProperties.of(statement.properties, known, state.text, statement.span)
+    if isinstance(statement, AssertTopic):
+        properties.number("PARTITIONS")
 
 
 def asserted(state: ScriptState, statement: AssertTopic | AssertSchema) -> str:
@@ -67,6 +75,7 @@ def _topic(state: ScriptState, statement: AssertTopic) -> tuple[bool, str]:
 
 def asserted_source(state: ScriptState, statement: AssertSource) -> str:
     """Check that a stream or table is declared as the statement says; TopologyError names the differences."""
+    check_assertion(state, statement)
     name, kind = statement.name.text, statement.kind
     known = state.declared(name)
     if known is None or known.kind != kind:

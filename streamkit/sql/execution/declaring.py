@@ -85,7 +85,7 @@ class _SourceDeclaration:
         if not is_name(name):
             raise state.error(
                 f"{name!r} cannot be the name of a topic; expected WITH (KAFKA_TOPIC = '…') and letters, digits, '.', '_' and '-'",
-                statement.name.span if statement.name.span.end else statement.span,
+                properties.spans.get("KAFKA_TOPIC") or (statement.name.span if statement.name.span.end else statement.span),
             )
         topic = state.definitions.find_topic(name)
         if self._is_ksql and (topic is None or topic.format is not None):

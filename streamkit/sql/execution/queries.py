@@ -36,7 +36,7 @@ from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.reader.script import read_script
 from streamkit.sql.script.advice import ways_of_session
 from streamkit.sql.script.declared_source import SOURCE_NAME
-from streamkit.sql.script.properties import NATIVE, OF_RESULTS, TopicProperties, check_time_format
+from streamkit.sql.script.properties import NATIVE, OF_INSERTS, OF_RESULTS, TopicProperties, check_time_format
 from streamkit.sql.script.script import ScriptLowering, ScriptSource
 from streamkit.sql.script.settings import OFFSET_RESET
 from streamkit.sql.script.topic_format import TopicFormat
@@ -280,6 +280,7 @@ def insert_query(state: ScriptState, statement: InsertQuery) -> Changed:
         raise state.error(f"there is no stream {name!r}; there are {', '.join(state.definitions.names()) or 'none'}", span)
     if target.is_read_only:
         raise state.error(f"{target.name} is a SOURCE {target.kind.upper()}, which nothing writes; expected another stream", span)
+    TopicProperties.of(statement.properties, (*OF_INSERTS, APPLICATION), state.text, statement.span)
     number = state.definitions.numbers + 1
     id = _given_id(state, statement) or f"INSERTQUERY_{number}"
     if (taken := state.definitions.query(id)) is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamkit.errors import ConfigError, TopologyError
+from streamkit.log.topic.settings import CLEANUP_POLICY, SETTINGS, check_settings
 from streamkit.names import spellings
 from streamkit.plan.duration import duration_ms
 from streamkit.schema import Schema
@@ -23,6 +24,7 @@ OF_TOPICS = (
 )  # fmt: skip
 OF_SOURCES = (*OF_TOPICS, "TIMESTAMP", "TIMESTAMP_FORMAT", "WINDOW_TYPE", "WINDOW_SIZE")
 OF_RESULTS = (*OF_TOPICS, "TIMESTAMP", "TIMESTAMP_FORMAT")
+OF_INSERTS = ("QUERY_ID",)
 SCHEMA_IDS = ("KEY_SCHEMA_ID", "VALUE_SCHEMA_ID")  # which ksqlDB has, and StreamKit has not
 OF_SESSIONS = {  # properties of queries, and what a file has in their place
     "APPLICATION": "a file is one application, which SET 'streamkit.application' = '…' names",
@@ -106,7 +108,7 @@ class TopicProperties:
                     one.span,
                 )
             if name not in names:
-                if name in OF_SESSIONS and names == OF_RESULTS:  # a session has taken them before
+                if name in OF_SESSIONS and names in (OF_RESULTS, OF_INSERTS):  # those of a file; a session has more
                     raise text.error(f"{name} belongs to a session, which keeps each query; {OF_SESSIONS[name]}", one.span)
                 close = difflib.get_close_matches(name, names, 1)
                 hint = f"; did you mean {close[0]}?" if close else ""
@@ -175,7 +177,13 @@ class TopicProperties:
         if (retention := self.number("RETENTION_MS", -1)) is not None:
             found["retention.ms"] = str(retention)
         if (policy := self.words("CLEANUP_POLICY")) is not None:
-            found["cleanup.policy"] = policy.lower().replace(" ", "")
+            found[CLEANUP_POLICY] = policy.lower().replace(" ", "")
+            try:
+                check_settings({CLEANUP_POLICY: found[CLEANUP_POLICY]})
+            except ConfigError:
+                raise self.error(
+                    "CLEANUP_POLICY", f"CLEANUP_POLICY is {policy!r}; expected {SETTINGS[CLEANUP_POLICY].expected}"
+                ) from None
         return found
 
     @property

@@ -30,7 +30,7 @@ from streamkit.sql.lowering.named_types import with_named_types
 from streamkit.sql.lowering.scope import QuerySource, bounds_in
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import DeclaredSource, column_reference, column_type, format_schema
-from streamkit.sql.script.properties import OF_RESULTS, OF_SOURCES, TopicProperties, check_time_format
+from streamkit.sql.script.properties import OF_INSERTS, OF_RESULTS, OF_SESSIONS, OF_SOURCES, TopicProperties, check_time_format
 from streamkit.sql.script.settings import ScriptSettings
 from streamkit.sql.script.topic_format import KAFKA, KsqlFormat, TopicFormat, topic_format, window_text
 from streamkit.sql.tree.query import Query, SelectColumn
@@ -190,6 +190,8 @@ class ScriptLowering:
             case CreateAs():
                 self._declare_result(statement)
             case InsertQuery():
+                if self._others is no_others:  # a session asks its own statements, and stored ones go on
+                    TopicProperties.of(statement.properties, OF_INSERTS, self.text, statement.span)
                 self._queries.append(WrittenQuery(statement, self.settings.meaning))
             case _:
                 where = ELSEWHERE.get(type(statement).__name__, f"this belongs to {SESSION}")
@@ -436,7 +438,8 @@ class ScriptLowering:
 
     def _written(self, statement: CreateAs, found: LoweredQuery, inserted: Sequence[Stream], target: ScriptSource) -> QuerySource:
         """The rows, once they go to the topic of the statement's name."""
-        properties = TopicProperties.of(statement.properties, OF_RESULTS, self.text, statement.span)
+        known = OF_RESULTS if self._others is no_others else (*OF_RESULTS, *OF_SESSIONS)
+        properties = TopicProperties.of(statement.properties, known, self.text, statement.span)
         if not created_in_ksql(target):
             properties.check_supported()
         target.topic = properties.topic or statement.name.text
