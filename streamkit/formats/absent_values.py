@@ -11,7 +11,13 @@ JSON_NULL = r"^[ \t\r\n]*null[ \t\r\n]*$"
 
 
 def without_absent(format: Format, values: pa.Array) -> pa.Array:
-    """The values; in JSON of ksqlDB a null alone is none, so it deletes the row of its key as a record without a value does."""
+    """
+    The values; in JSON of ksqlDB a null alone is none, so it deletes the row of its key as a record without a value does.
+
+    So is each value of KAFKA if there are no columns: ksqlDB does not look at it.
+    """
+    if format.name == "kafka" and format.schema == "":
+        return pa.nulls(len(values), pa.binary())
     if format.name != "ksql_json":
         return values
     binary = values if pa.types.is_binary(values.type) else values.cast(pa.binary())

@@ -192,9 +192,13 @@ class Codec:
         if self.format.setting(WINDOW):
             return self._with_windows(values, columns)
         if not len(columns):  # what is not looked at must be of the format all the same
-            reader = self if len(self.columns) else replace(self, declared=_NO_COLUMN)
-            found = reader.attempt(values, reader.columns.names[:1])
+            some = self.columns.select(self.columns.names[:1]) if len(self.columns) else _NO_COLUMN
+            found = self._of_present(values, some)
             return Decoded(found.rows.select([]), found.failures)
+        return self._of_present(values, columns)
+
+    def _of_present(self, values: pa.Array, columns: Schema) -> Decoded:
+        """The columns of values, of which those that are null have nulls."""
         if not values.null_count:
             return self._attempt(values, columns)
         present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))

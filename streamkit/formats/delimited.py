@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from streamkit.formats.csv import check_csv_schema
 from streamkit.formats.csv_texts import lines_of_cells
-from streamkit.formats.decoded import Decoded, put_back
+from streamkit.formats.decoded import Decoded, empty_rows, put_back
 from streamkit.formats.delimited_cells import cells_in, line_of, text_of, value_of
 from streamkit.formats.delimited_columns import plain_cells, read_plain
 from streamkit.formats.format import DELIMITER, Format
@@ -26,12 +26,15 @@ _FEW_READ, _FEW_WRITTEN = 128, 32  # rows that are done one by one before Arrow 
 
 def check_delimited_schema(schema: Any) -> str:
     """The columns of a line, as SQL text, whose names may differ in case only; SchemaError for columns of nested types."""
-    return check_csv_schema(Schema.parse(schema, keeps_case=True))
+    return check_csv_schema(Schema.parse(schema, keeps_case=True) if schema != "" else Schema(()))
 
 
 def read(format: Format, text: str | None, values: pa.Array, columns: Schema, skipped: int) -> Decoded:
     """The wanted columns of lines that have all columns of `text`."""
     written = Schema.from_ddl(str(text))
+    if not len(written):
+        reason = "there are no columns, and each line has a value"
+        return Decoded(empty_rows(columns, len(values)), dict.fromkeys(range(len(values)), reason))
     delimiter = format.setting(DELIMITER, ",")
     if len(values) < _FEW_READ:
         return read_one_by_one(values.to_pylist(), written, columns, delimiter)
@@ -63,7 +66,9 @@ def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
     """The rows as lines, without their ends."""
     columns = Schema.from_arrow(rows.schema)
     delimiter = format.setting(DELIMITER, ",")
-    if len(columns) and rows.num_rows >= _FEW_WRITTEN:
+    if not len(columns):
+        return pa.array([b""] * rows.num_rows, pa.binary())
+    if rows.num_rows >= _FEW_WRITTEN:
         try:
             cells = [
                 plain_cells(rows.column(place), column.type, delimiter, is_first=not place)

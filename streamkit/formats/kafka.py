@@ -18,10 +18,10 @@ TYPES = (*PACKED, "string", "binary")
 
 
 def check_kafka_schema(schema: Any) -> str:
-    """The one column, as SQL text; SchemaError for several, or one of another type."""
-    found = Schema.parse(schema)
+    """The one column, as SQL text, or none; SchemaError for several, or one of another type."""
+    found = Schema.parse(schema) if schema != "" else Schema(())
     other = next((column for column in found if column.type not in TYPES), None)
-    if len(found) != 1 or other is not None:
+    if len(found) > 1 or other is not None:
         raise SchemaError(f"a value of the format kafka is one of {', '.join(TYPES)}; found {found}")
     return found.ddl()
 
@@ -33,7 +33,9 @@ def read(format: Format, text: str | None, values: pa.Array, columns: Schema, sk
 
 
 def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
-    """The one column as bytes; a null has none."""
+    """The one column as bytes; a null has none, nor has a row without columns."""
+    if not rows.num_columns:
+        return pa.nulls(rows.num_rows, pa.binary())
     (column,) = Schema.parse(rows.schema)
     return pa.array([None if one is None else bytes_of(one, column.type) for one in rows.column(0).to_pylist()], pa.binary())
 
@@ -67,11 +69,15 @@ def bytes_of(value: Any, type: str) -> bytes:
 
 def value_writer(format: Format, text: str) -> Any:
     """What writes one value of Python."""
+    if not text:
+        return lambda value: value if isinstance(value, bytes) else None
     (column,) = Schema.from_ddl(text)
     return lambda value: bytes_of(value, column.type)
 
 
 def value_reader(format: Format, text: str) -> Any:
     """What reads one value."""
+    if not text:
+        return lambda data: data
     (column,) = Schema.from_ddl(text)
     return lambda data: value_of(data, column.type)

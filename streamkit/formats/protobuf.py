@@ -71,7 +71,7 @@ def _checked(found: Any, wanted: Any) -> Any:
 def _rows(messages: list[Any], columns: Schema) -> tuple[pa.RecordBatch, dict[int, str]]:
     """The columns of messages of one kind, and which of them do not fit."""
     descriptor = messages[0].DESCRIPTOR
-    known = columns_of_message(descriptor)
+    known = _columns_or_none(descriptor)
     failures: dict[int, str] = {}
     arrays = []
     for column in columns:
@@ -80,6 +80,11 @@ def _rows(messages: list[Any], columns: Schema) -> tuple[pa.RecordBatch, dict[in
         failures = {**wrong, **failures}
     schema = pa.schema([column.arrow.with_nullable(True) for column in columns])
     return pa.RecordBatch.from_arrays(arrays, schema=schema), failures
+
+
+def _columns_or_none(message: Any) -> Schema:
+    """The columns of a message; those of ksqlDB's streams that have a key alone have none."""
+    return columns_of_message(message) if message.fields else Schema(())
 
 
 def _column(messages: list[Any], descriptor: Any, known: Schema, column: SchemaColumn) -> tuple[pa.Array, dict[int, str]]:
@@ -194,7 +199,7 @@ def value_reader(
     if path is not None:
         message = _checked(file.at(path), message if wanted else None)
     made = file.class_of(message)
-    columns = columns_of_message(message)
+    columns = _columns_or_none(message)
 
     def decode(data: bytes) -> Any:
         try:
@@ -204,7 +209,7 @@ def value_reader(
         rows, wrong = _rows([message], columns)
         if wrong:
             raise ValueError(wrong[0])
-        return rows.to_pylist(maps_as_pydicts="strict")[0]
+        return rows.to_pylist(maps_as_pydicts="strict")[0] if len(columns) else {}
 
     return decode
 
