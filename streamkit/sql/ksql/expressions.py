@@ -138,9 +138,10 @@ class _Translation:
             if name == "count_distinct":
                 given = tuple(Call(IDENTITY, (one,)) for one in given)
             found = Call(aggregate.called, (*given, *self.meaning.hidden_arguments(name, arguments)))
-            return Call(AS_READ, (found,)) if self.needs_order and name in _MAPS_OF_GROUPS else found
+            found = Call(AS_READ, (found,)) if self.needs_order and name in _MAPS_OF_GROUPS else found
+            return self._of_step(found, expression)
         if name in TABLE_FUNCTIONS:
-            return self._exploded(name, arguments)
+            return self._of_step(self._exploded(name, arguments), expression)
         if name not in OPERATORS and name not in KSQL_FUNCTIONS and name not in _STRUCTS and name not in REFUSED:
             hint = nearest(name, {*KSQL_FUNCTIONS, *KSQL_AGGREGATES, *TABLE_FUNCTIONS})
             raise MeaninglessExpressionError(f"ksqlDB has no function {name.upper()}{hint}", expression)
@@ -163,6 +164,16 @@ class _Translation:
     def _ordered(self, column: Expression, type: str) -> Expression:
         """A column with its maps in the order in which Java has them, if a function around it sees the order."""
         return Call(AS_READ, (column,)) if self.needs_order and (has_map(type) or not self.knows_types) else column
+
+    def _of_step(self, found: Expression, expression: Expression) -> Expression:
+        """What a step of its own gives, such as an aggregate: as a column, which keeps integers for times of the day, or what they are."""
+        if self.keeps_times or not self.knows_types:
+            return found
+        try:
+            type = ksql_result_type(expression, self.columns, self.meaning)
+        except TopologyError:  # which is told where the whole is looked at
+            return found
+        return Call(AS_TIME, (self.placed(found, expression), Literal(type))) if has_times(type) else found
 
     def _exploded(self, name: str, arguments: tuple[Expression, ...]) -> Expression:
         """EXPLODE of an array, which is what CUBE_EXPLODE is of the array of all combinations."""
@@ -189,7 +200,7 @@ def _unit(argument: Expression) -> Expression:
 def null_on_failure(expression: Expression) -> Expression:
     """The expression as a column keeps it, null where it fails; what cannot fail as it is."""
     match expression:
-        case Call(function, (Reference() as column, _)) if function == AS_TIME:
+        case Call(function, (column, _)) if function == AS_TIME and (isinstance(column, Reference) or _gives_rows(column)):
             return column
     return _wrapped(NULL_ON_FAILURE, expression)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streamkit.dsl.grouped import Grouped
@@ -11,6 +11,7 @@ from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import Table
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.core.column import Column
+from streamkit.expressions.ksql.times_of_day import AS_TIME
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
 from streamkit.plan.expression_text import GROUP_VALUES, expression_name, expression_text
@@ -30,10 +31,21 @@ from streamkit.sql.tree.span import TextSpan, Written
 
 @dataclass(frozen=True)
 class GroupColumn:
-    """An expression by which rows are grouped, and the name of its column in the result."""
+    """
+    An expression by which rows are grouped, and the name of its column in the result.
+
+    `type` is that of the expression where the column keeps values of another one.
+    """
 
     expression: Expression
     name: str
+    type: str | None = None
+
+    @property
+    def over(self) -> Expression:
+        """The expression over the column of the group."""
+        column = _column(self.name)
+        return column if self.type is None else Call(AS_TIME, (column, Literal(self.type)))
 
 
 @dataclass(frozen=True)
@@ -78,12 +90,13 @@ class Aggregation:
         having = None if self.query.having is None else self.with_results(self.query.having, items)
         aggregates = self._aggregates(items, having, group)
         columns: dict[Expression, Expression] = {one.expression: _column(one.name) for one in group}
-        columns = {**{_inner(one.expression): _column(one.name) for one in group}, **columns}
+        columns = {**{_inner(one.expression): one.over for one in group}, **columns}
         columns |= {call: _column(name) for name, call in aggregates}
         chosen = tuple(replace(item, expression=self._over(item.expression, columns, item.span)) for item in items)
         if having is not None and self.query.having is not None:
             having = self._over(having, columns, self.query.having.span)
-        return GroupedItems(group, aggregates, chosen, having, *self._columns(group, aggregates))
+        kept = {item.expression: item.type for item in items}  # the types of what a column keeps as values of another one
+        return GroupedItems(group, aggregates, chosen, having, *self._columns(group, aggregates, kept))
 
     def _group(self, items: Sequence[ChosenItem]) -> tuple[GroupColumn, ...]:
         if not self.query.group_by and self.is_once:
@@ -97,7 +110,7 @@ class Aggregation:
             )
         group: dict[Expression, GroupColumn] = {}
         for written in self.query.group_by:
-            expression, name = self._grouped_by(written, items)
+            expression, name, type = self._grouped_by(written, items)
             if inner := calls(expression, is_aggregate):
                 raise self.names.text.error(
                     f"GROUP BY has the aggregate {expression_text(inner[0])}; expected columns and expressions of them",
@@ -105,11 +118,11 @@ class Aggregation:
                 )
             taken = [one.name for one in group.values()]
             if expression not in group:
-                group[expression] = GroupColumn(expression, self._group_name(expression, name, items, taken))
+                group[expression] = GroupColumn(expression, self._group_name(expression, name, items, taken), type)
         return tuple(group.values())
 
-    def _grouped_by(self, written: Written, items: Sequence[ChosenItem]) -> tuple[Expression, str]:
-        """The expression of an item of GROUP BY, which may be a column, the name of a result, or the number of one."""
+    def _grouped_by(self, written: Written, items: Sequence[ChosenItem]) -> tuple[Expression, str, str | None]:
+        """The expression of an item of GROUP BY, its name and type; it may be a column, the name of a result, or the number of one."""
         expression = written.expression
         number = expression.value if isinstance(expression, Literal) else None
         if type(number) is int and not self.names.meaning.names_results:  # where it is the constant that it is
@@ -120,15 +133,16 @@ class Aggregation:
             self.names.text.places.put_written(written)
             is_known = self.names.scope.columns is not None or not named
             if named and (not is_known or self.names.found(expression, written.span) is None):
-                return named[0].expression, named[0].name
-        return self.names.resolved(written), self.names.result_name(expression)
+                return named[0].expression, named[0].name, named[0].type
+        return self.names.resolved(written), self.names.result_name(expression), self.names.kept_type(written)
 
-    def _numbered(self, number: int, items: Sequence[ChosenItem], span: TextSpan) -> tuple[Expression, str]:
+    def _numbered(self, number: int, items: Sequence[ChosenItem], span: TextSpan) -> tuple[Expression, str, str | None]:
         if not 1 <= number <= len(items):
             raise self.names.text.error(
                 f"GROUP BY {number} is the number of a result, and SELECT has {len(items)}; expected 1 to {len(items)}", span
             )
-        return items[number - 1].expression, items[number - 1].name
+        found = items[number - 1]
+        return found.expression, found.name, found.type
 
     def _group_name(self, expression: Expression, own: str, items: Sequence[ChosenItem], taken: Iterable[str]) -> str:
         """The name that SELECT gives the expression; another one where that would hide a column of the rows."""
@@ -230,13 +244,13 @@ class Aggregation:
             raise self.names.text.error(error.message, clause.span) from None
 
     def _columns(
-        self, group: Sequence[GroupColumn], aggregates: Sequence[tuple[str, Call]]
+        self, group: Sequence[GroupColumn], aggregates: Sequence[tuple[str, Call]], kept: Mapping[Expression, str | None]
     ) -> tuple[tuple[ScopeColumn, ...], tuple[str, ...]]:
         """The columns of the result, with their types if those of the rows are known, and which of them are its key."""
         scope, at, span = self.names.scope, self.names.text.at, self.span
-        key = [ScopeColumn("", one.name, one.name, scope.type_of(one.expression, at(span))) for one in group]
+        key = [ScopeColumn("", one.name, one.name, one.type or scope.type_of(one.expression, at(span))) for one in group]
         bounds = [] if self.query.window is None else [ScopeColumn("", name, name, "timestamp", is_bound=True) for name in BOUNDS]
-        values = [ScopeColumn("", name, name, self._type(scope, call, at(span))) for name, call in aggregates]
+        values = [ScopeColumn("", name, name, kept.get(call) or self._type(scope, call, at(span))) for name, call in aggregates]
         return (*key, *bounds, *values), tuple(one.column for one in (*key, *bounds))
 
     def _type(self, scope: Scope, call: Call, at: Location) -> str | None:
@@ -253,7 +267,7 @@ class Aggregation:
                 assert isinstance(first, Reference)
                 found = Reference(".".join([first.name, *(part(name) for name in parts_of(one.name)[1:])]))
             if found is not None:
-                made.append(found)
+                made.append(found.arguments[0] if isinstance(found, Call) else found)
             return found
 
         changed = rewritten(expression, change, self.names.text.places)

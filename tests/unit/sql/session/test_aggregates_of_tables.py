@@ -133,3 +133,42 @@ def test_a_wrapping_that_is_no_boolean() -> None:
     expected = pytest.raises(StreamKitError, match="WRAP_SINGLE_VALUE is 'x'; expected true, or no WRAP_SINGLE_VALUE")
     with sk.open_log(":memory:") as log, sk.SqlSession(log) as session, expected:
         session.execute("CREATE STREAM s (k STRING KEY, v INT) WITH (WRAP_SINGLE_VALUE = 'x')")
+
+
+TIMES = {  # aggregates of times of the day, and their types
+    "MAX(at)": "TIME",
+    "MIN(at)": "TIME",
+    "LATEST_BY_OFFSET(at)": "TIME",
+    "EARLIEST_BY_OFFSET(at, 2)": "ARRAY<TIME>",
+    "COLLECT_LIST(at)": "ARRAY<TIME>",
+    "COLLECT_SET(c)": "ARRAY<STRUCT<T TIME>>",
+    "ATTR(c)": "STRUCT<T TIME>",
+    "TOPKDISTINCT(at, 2)": "ARRAY<TIME>",
+    "CAST(MAX(at) AS STRING)": "STRING",
+    "FORMAT_TIME(MIN(c->t), 'HH.mm.ss')": "STRING",
+    "CASE WHEN MAX(at) > '01:00:00' THEN MIN(at) END": "TIME",
+    "COUNT(at)": "BIGINT",
+}
+
+
+def test_times_of_the_day_behind_aggregates(sql: sk.SqlSession) -> None:
+    """DESCRIBE calls them TIME, and a query that reads the result, goes on or is run once finds times there."""
+    sql.execute("""
+        CREATE STREAM s (k STRING KEY, at TIME, c STRUCT<t TIME>) WITH (KAFKA_TOPIC = 's', PARTITIONS = 1, VALUE_FORMAT = 'JSON');
+        INSERT INTO s (k, at, c) VALUES ('a', '01:02:03', STRUCT(t := '00:00:05')), ('a', '01:02:04', STRUCT(t := '00:00:06'));
+    """)
+    items = ", ".join(f"{one} AS a{number}" for number, one in enumerate(TIMES))
+    query = f"SELECT k, {items} FROM s GROUP BY k HAVING MAX(at) > '01:02:03'"
+    sql.execute(f"CREATE TABLE r AS {query}; CREATE TABLE q AS SELECT k, CAST(a0 AS STRING) AS t FROM r WHERE a1 < '01:02:04'")
+    types = {row["column"]: row["type"] for row in sql.execute("DESCRIBE r")[0].table.to_pylist()}
+    assert [types[f"A{number}"] for number in range(len(TIMES))] == [*TIMES.values()]
+    assert sql.catch_up(60)
+    once, persistent = (sql.query(text).to_pylist() for text in (query, "SELECT * FROM r"))
+    assert once == persistent
+    ((_, greatest, *_, text, formatted, least, count),) = (row.values() for row in once)
+    assert (greatest, text, formatted, least, count) == (3_724_000, "01:02:04", "00.00.05", 3_723_000, 2)
+    assert sql.query("SELECT t FROM q").to_pylist() == [{"T": "01:02:04"}]
+    assert sql.query("SELECT CAST(a0 AS STRING) AS t FROM r WHERE a0 > '01:02:03'").to_pylist() == [{"T": "01:02:04"}]
+    sql.execute("SET 'auto.offset.reset' = 'earliest'")
+    with sql.subscribe("SELECT k, CAST(MAX(at) AS STRING) AS t FROM s GROUP BY k EMIT CHANGES") as found:
+        assert next(iter(found)).to_pylist()[-1]["T"] == "01:02:04"
