@@ -54,7 +54,7 @@ def compared_type(left: TypedExpression, right: TypedExpression) -> str | None:
     if (common := wider(left.type, right.type)) is not None:
         return common
     for one, other in ((left, right), (right, left)):
-        if one.type == "string" and one.name == "literal" and other.type in _TIMES:
+        if one.type == "string" and other.type in _TIMES:
             return other.type
     return "timestamp" if {left.type, right.type} == {"date", "timestamp"} else None
 

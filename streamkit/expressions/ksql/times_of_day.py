@@ -27,7 +27,7 @@ from streamkit.expressions.ksql.times import (
     shift_millis,
     unit_micros,
 )
-from streamkit.expressions.times.datetime_patterns import java_parsing_pattern, java_writing_pattern
+from streamkit.expressions.times.datetime_patterns import Pattern, java_parsing_pattern, java_writing_pattern
 from streamkit.plan.expression import TypedExpression
 
 AS_TIME, WITHOUT_TIMES = "ksql_as_time", "ksql_without_times"
@@ -87,10 +87,25 @@ def _parse_time(call: Invocation) -> TypedExpression:
 def _time_of_day_by_format(_: TypedExpression, text: Datum, format: Datum) -> Datum:
     def read(texts: pa.Array, pattern: str) -> tuple[pa.Array, np.ndarray, str]:
         micros, wrong, reason = read_by_format(texts, pattern)
+        if not wrong.all() and (missing := _missing(java_parsing_pattern(pattern))):
+            wrong, reason = (
+                np.asarray(texts.is_valid()),
+                f"the format {pattern!r} has no {missing}, which a time of the day needs",
+            )
         millis = (np.floor_divide(micros, 1000) % DAY_MILLIS).astype(np.int32)
         return with_validity(millis, pa.int32(), texts.is_valid()), wrong, reason
 
     return by_constants(read, pa.int32(), text, format)
+
+
+def _missing(pattern: Pattern) -> str:
+    """What a time of the day needs that a pattern does not say: the hour, and each part before one that it says."""
+    letters = {field.letter for field in pattern.fields}
+    if not letters & {"H", "k"} and not (letters & {"h", "K"} and "a" in letters):
+        return "hour of the day"
+    if letters & {"s", "S"} and "m" not in letters:
+        return "minute"
+    return "second" if "S" in letters and "s" not in letters else ""
 
 
 def _shift(name: str, sign: int, effect: str) -> None:

@@ -35,6 +35,7 @@ _RANGES = {
     "m": (0, 59),
     "s": (0, 59),
 }
+_RANGES_OF_JAVA = {**_RANGES, "H": (0, 24), "h": (0, 12), "k": (0, 24)}
 _OFFSETS = {  # what each field of an offset looks like
     ("X", 1): r"[+-][0-9]{2}(?:[0-9]{2})?|Z", ("X", 2): r"[+-][0-9]{4}|Z", ("X", 3): r"[+-][0-9]{2}:[0-9]{2}|Z", ("X", 4): r"[+-][0-9]{4}(?:[0-9]{2})?|Z",
     ("X", 5): r"[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?|Z", ("x", 1): r"[+-][0-9]{2}(?:[0-9]{2})?", ("x", 2): r"[+-][0-9]{4}", ("x", 3): r"[+-][0-9]{2}:[0-9]{2}",
@@ -97,9 +98,11 @@ class TimeReading:
                     digit = cells[:, column] - np.uint8(48)  # wraps below "0", so that one comparison does
                     sound &= digit <= 9
                     value = value * 10 + digit
-                sound &= _enter(numbers, part, value * 10 ** (9 - width) if part.letter == "S" else value)
+                value = value * 10 ** (9 - width) if part.letter == "S" else value
+                sound &= _enter(numbers, part, value, is_java=self._pattern.is_java)
                 start += width
         micros, exists = local_times(numbers, len(places), self._pattern.is_java)
+        exists &= self._are_of_eras(numbers)
         self.micros[places], held = self._moments(micros)
         self.fits[places] = sound & exists & held
         done[places] = sound
@@ -124,11 +127,18 @@ class TimeReading:
             value = _group_numbers(group, field, present)
             if field.letter == "y":
                 sound &= ~((value == 0) & np.asarray(pc.starts_with(group, "-")))
-            sound &= _enter(numbers, field, value, present)
+            sound &= _enter(numbers, field, value, present, is_java=self._pattern.is_java)
         micros, exists = local_times(numbers, len(places), self._pattern.is_java)
+        exists &= self._are_of_eras(numbers)
         moments, known = self._moments_in(micros, zones, sound)
         self.micros[places] = moments
         self.fits[places] = sound & exists & known
+
+    def _are_of_eras(self, numbers: Numbers) -> np.ndarray | bool:
+        """Which years are some of an era, which begins with 1: those that Java reads by the letter y, and not by u."""
+        if not self._pattern.is_java or "y" not in numbers or "y" not in re.sub("'[^']*'", "", self._pattern.text):
+            return True
+        return np.asarray(~numbers["y?"] | (numbers["y"] >= 1))
 
     def _moments(self, micros: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The moments of local times, and which of them a timestamp holds."""
@@ -184,14 +194,16 @@ def fixed_cells(texts: pa.StringArray, width: int) -> tuple[np.ndarray, np.ndarr
     return content[starts[:, None] + np.arange(width)], places
 
 
-def _enter(numbers: Numbers, field: Field, value: np.ndarray, present: np.ndarray | None = None) -> np.ndarray:
+def _enter(
+    numbers: Numbers, field: Field, value: np.ndarray, present: np.ndarray | None = None, *, is_java: bool = False
+) -> np.ndarray:
     """Note a field's number; which rows are in its range, and agree with what the field was before."""
     letter = "M" if field.letter == "L" else field.letter
     if letter == "y" and field.count == 2:
         value = value + 2000
     if letter == "S":
         value = value // 1000  # of nanoseconds
-    least, most = _RANGES.get(letter, (None, None))
+    least, most = (_RANGES_OF_JAVA if is_java else _RANGES).get(letter, (None, None))
     there = np.ones(len(value), bool) if present is None else present
     sound = np.ones(len(value), bool) if least is None else ~there | ((value >= least) & (value <= most))
     if letter in numbers:
@@ -238,24 +250,24 @@ def _names(field: Field) -> tuple[str, ...]:
 def regular_expression(pattern: Pattern) -> tuple[str, tuple[tuple[str, Field], ...]]:
     """A regular expression for texts of the pattern, and the field of each of its groups."""
     groups: list[tuple[str, Field]] = []
-    return f"(?is)^{_expression(pattern.parts, groups)}$", tuple(groups)
+    return f"(?is)^{_expression(pattern.parts, groups, pattern.is_java)}$", tuple(groups)
 
 
-def _expression(parts: tuple[PatternPart, ...], groups: list[tuple[str, Field]]) -> str:
+def _expression(parts: tuple[PatternPart, ...], groups: list[tuple[str, Field]], is_java: bool) -> str:
     found = ""
     for part in parts:
         if isinstance(part, str):
             found += quote(part)
         elif isinstance(part, Section):
-            found += f"(?:{_expression(part.parts, groups)})?"
+            found += f"(?:{_expression(part.parts, groups, is_java)})?"
         else:
             name = f"f{len(groups)}"
             groups.append((name, part))
-            found += f"(?P<{name}>{_field_expression(part)})"
+            found += f"(?P<{name}>{_field_expression(part, is_java)})"
     return found
 
 
-def _field_expression(field: Field) -> str:
+def _field_expression(field: Field, is_java: bool) -> str:
     if names := _names(field):
         return "|".join(map(re.escape, names))
     if (field.letter, field.count) in _OFFSETS:
@@ -263,7 +275,7 @@ def _field_expression(field: Field) -> str:
     if field.letter == "z":
         return _OFFSETS["V", 2]
     if field.letter == "S":
-        return f"[0-9]{{1,{field.count}}}"
+        return f"[0-9]{{{'' if is_java else '1,'}{field.count}}}"
     if field.letter == "y":
         if field.count == 2:
             return "[0-9]{2}"
@@ -278,7 +290,8 @@ def local_times(numbers: Numbers, count: int, is_java: bool = False) -> tuple[np
     """
     Microseconds since 1970 of the fields' numbers, and whether there is such a time.
 
-    As Java reads them, the 31st of a shorter month is its last day, and a weekday must be that of the date.
+    As Java reads them, the 31st of a shorter month is its last day, and a weekday must be that of the date, and hour 24 is
+    the midnight behind the day.
     """
     year, month, day = _number(numbers, "y", 1970, count), _number(numbers, "M", 1, count), _number(numbers, "d", 1, count)
     known = numbers.get("y?", np.zeros(count, bool))
@@ -297,6 +310,13 @@ def local_times(numbers: Numbers, count: int, is_java: bool = False) -> tuple[np
         exists = exists & (~numbers["E?"] | ((days + 3) % 7 == numbers["E"]))
     if "G" in numbers and "y" in numbers:
         exists = exists & (~known | (numbers["y"] >= 1))
+    if is_java:
+        is_midnight = _number(numbers, "H", 0, count) == 24
+        exists = exists & ~(is_midnight & ((_number(numbers, "m", 0, count) != 0) | (_number(numbers, "s", 0, count) != 0)))
+        exists = exists & ~(is_midnight & (_number(numbers, "S", 0, count) != 0))
+        if is_midnight.any():
+            numbers["H"] = np.where(is_midnight, 0, numbers["H"])
+            days = days + (is_midnight if {"y", "M", "d"} <= numbers.keys() or {"y", "D"} <= numbers.keys() else 0)
     hour, agrees = _hour(numbers, count)
     seconds = days * DAY_SECONDS + hour * 3600 + _number(numbers, "m", 0, count) * 60 + _number(numbers, "s", 0, count)
     exists = exists & agrees & (np.abs(seconds) < _LIMIT)
