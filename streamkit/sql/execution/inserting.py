@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from streamkit.chunks import one_batch
 from streamkit.engine.epoch.event_time import event_times
 from streamkit.engine.epoch.stream_time import UNKNOWN
-from streamkit.errors import SchemaError, StreamKitError, TopologyError
+from streamkit.errors import SchemaError, StreamKitError
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.codec import Codec
 from streamkit.log.catalog.sql_sources import StoredSource
@@ -30,7 +30,7 @@ from streamkit.sql.execution.inserted_table import columns_of_table
 from streamkit.sql.execution.inserted_values import InsertedValues
 from streamkit.sql.execution.row_time import is_row_time
 from streamkit.sql.execution.script_state import Changed, ScriptState
-from streamkit.sql.execution.stored_source import check_topic
+from streamkit.sql.execution.topic_fit import misfit
 from streamkit.sql.script.declared_source import HEADERS_ROLE
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
 from streamkit.sql.tree.statements import TABLE, InsertValues
@@ -102,10 +102,8 @@ def _written_source(state: ScriptState, name: str, span: TextSpan) -> tuple[Stor
     if known.query is not None and known.kind == TABLE:
         raise state.error(f"the query {known.query} fills the table {known.name}; expected rows for what it reads", span)
     topic = check_writable(state.definitions.topic(known.topic))
-    try:
-        check_topic(known, topic)
-    except TopologyError as error:
-        raise state.error(error.message, span) from None
+    if reason := misfit(known, topic):
+        raise state.error(reason, span)
     return known, topic
 
 

@@ -20,13 +20,13 @@ from streamkit.plan.decoding import decoded
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.inputs import resolve_inputs, sources_of
 from streamkit.plan.kept_output import kept_output
-from streamkit.plan.operator import Key
 from streamkit.plan.program import Program
 from streamkit.plan.window_kinds.hopping import TimeWindow
 from streamkit.plan.window_kinds.session import SessionWindow
 from streamkit.plan.windows import WindowKind
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.definitions import Definitions
+from streamkit.sql.execution.topic_fit import misfit
 from streamkit.sql.lowering.ksql_meaning import KSQL
 from streamkit.sql.lowering.scope import ROW_TIMES, QuerySource
 from streamkit.sql.lowering.script_text import ScriptText
@@ -71,6 +71,8 @@ class SourceReading:
         topic = self.definitions.find_topic(stored.topic)
         if topic is None and stored.query is None and not stored.columns:
             raise TopicNotFoundError(f"the topic {stored.topic!r} of {stored.name} does not exist any more")
+        if topic is not None and (reason := misfit(stored, topic)):
+            raise TopologyError(reason)
         if topic is None or topic.format is not None or WINDOW_TYPE in stored.formats or has_headers(stored):
             return self._declared(stored).added_to(topology)
         return self._columns_of(stored, topic, topology)
@@ -142,7 +144,6 @@ class SourceReading:
 
     def _columns_of(self, stored: StoredSource, topic: Topic, topology: Topology) -> ReadTopic:
         """The rows of a topic that has columns, of which the source may show some."""
-        check_topic(stored, topic)
         options: dict[str, Any] = {
             "schema": topic.schema, "key": topic.key or None, "timestamp": stored.timestamp, "since_1970": is_ksql(stored),
         }  # fmt: skip
@@ -165,25 +166,6 @@ class SourceReading:
 def _with_records(topology: Topology, topic: Topic, options: Mapping[str, Any], named: Sequence[str]) -> Table:
     """The table of a topic with columns of what its rows know of their records."""
     return table_with_records(topology.stream(topic.name, **options), named)
-
-
-def check_topic(stored: StoredSource, topic: Topic) -> None:
-    """TopologyError for a topic that lacks columns, or the key, of what is declared over it: another one has got its name outside of SQL."""
-    if topic.format is not None or WINDOW_TYPE in stored.formats:
-        return
-    own = [str(one["name"]) for one in stored.columns if one.get("role") != HEADERS_ROLE]
-    missing = [name for name in own if name not in topic.schema]
-    if not missing and tuple(stored.key) == tuple(topic.key):
-        return
-    what = f"has no {', '.join(missing)}" if missing else f"has {_key_text(topic.key)}, not {_key_text(stored.key)}"
-    raise TopologyError(
-        f"the topic {topic.name} {what}, so it is not the one that the {stored.kind} {stored.name} was made for; its columns are "
-        f"{', '.join(topic.schema.names)}: DROP {stored.kind.upper()} {stored.name}, and create it again over the topic as it is now"
-    )
-
-
-def _key_text(key: Key) -> str:
-    return f"the key {', '.join(key)}" if key else "no key"
 
 
 def has_headers(stored: StoredSource) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
 import streamkit as sk
-from streamkit.errors import ConfigError, SqlError
+from streamkit.errors import SqlError
 
 
 def fault(sql, text):
@@ -304,47 +303,3 @@ def test_a_query_writes_what_its_result_has(log, dialect, format, chosen, change
             sql.execute(change.format(format=f", VALUE_FORMAT = '{format}'"))
 
         assert [one.table for one in sql.execute("DESCRIBE s; DESCRIBE r")] == [one.table for one in before]
-
-
-@pytest.mark.parametrize(
-    ("schema", "key", "reason"),
-    [
-        ("x int, y int", "x", "has no K, V"),
-        ("K int, W int", "K", "has no V"),
-        ("k int, v int", "k", "has no K, V"),
-        ("key binary, value binary", "key", "has no K, V"),
-        ("K int, V int", "V", "has the key V, not the key K"),
-        ("K int, V int", None, "has no key, not the key K"),
-    ],
-)
-@pytest.mark.parametrize("declared", ["STREAM S (K INT KEY, V INT)", "TABLE S (K INT PRIMARY KEY, V INT)"])
-@pytest.mark.parametrize("dialect", ["spark", "ksql"])
-def test_a_topic_that_was_made_again_with_other_columns(log, sql, dialect, declared, schema, key, reason):
-    """What it lacks is named by each statement over the stream or table, and no row goes there in which a value would be lost."""
-    format = " WITH (VALUE_FORMAT = 'JSON')" if dialect == "ksql" else ""
-    sql.execute(f"SET 'streamkit.sql.dialect' = '{dialect}'; CREATE {declared}{format}; INSERT INTO S VALUES (1, 1)")
-    log.delete_topic("S")
-    log.create_topic("S", schema, key=key)
-    for text in (
-        "INSERT INTO S VALUES (8, 9)",
-        "SELECT * FROM S",
-        "SELECT * FROM S EMIT CHANGES",
-        "CREATE STREAM o AS SELECT K FROM S",
-    ):
-        with pytest.raises(
-            SqlError, match=f"the topic S {reason}, so it is not the one that the .* S was made for; its columns are .*: DROP"
-        ):
-            sql.execute(text)
-    with pytest.raises(ConfigError, match=reason):
-        sql.insert("S", pa.table({"K": pa.array([8], pa.int32()), "V": pa.array([9], pa.int32())}))
-    assert log.read("S").num_rows == 0
-
-
-@pytest.mark.parametrize("dialect", ["spark", "ksql"])
-def test_a_topic_that_was_made_again_with_its_columns(log, sql, dialect):
-    """More columns, and wider ones, are no other topic: rows are inserted and read."""
-    sql.execute(f"SET 'streamkit.sql.dialect' = '{dialect}'; CREATE STREAM S (K INT KEY, V INT) WITH (VALUE_FORMAT = 'NATIVE')")
-    log.delete_topic("S")
-    log.create_topic("S", "K int, W int, V bigint", key="K")
-    sql.execute("INSERT INTO S VALUES (8, 9)")
-    assert sql.query("SELECT * FROM S").to_pylist() == [{"K": 8, "V": 9}]

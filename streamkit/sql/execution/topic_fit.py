@@ -1,0 +1,56 @@
+"""Whether the topic of a stream or table is still one that its CREATE could declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamkit.expressions.ksql.signature import without_times
+from streamkit.log.catalog.sql_sources import StoredSource
+from streamkit.log.topic.evolution import is_wider
+from streamkit.log.topic.topic import Topic
+from streamkit.schema import SchemaColumn
+from streamkit.sql.execution.definitions import VALUE_FORMAT
+from streamkit.sql.script.declared_source import HEADERS_ROLE
+from streamkit.sql.script.properties import NATIVE
+
+
+def misfit(stored: StoredSource, topic: Topic) -> str | None:
+    """What of a declaration is no longer true of its topic, which was made again, and what to do; None if all of it is."""
+    reasons = "; ".join(_unfit(stored, topic))
+    if not reasons:
+        return None
+    wanted = (
+        f"CREATE OR REPLACE {stored.kind.upper()} {stored.name} as the topic is now"
+        if stored.query is None
+        else f"DROP {stored.kind.upper()} {stored.name}, which ends the query {stored.query}, and the query anew"
+    )
+    return (
+        f"the {stored.kind} {stored.name} does not fit its topic {topic.name} any more, which was deleted and made again since: {reasons}; "
+        f"expected {wanted}, or the topic as it was"
+    )
+
+
+def _unfit(stored: StoredSource, topic: Topic) -> Iterator[str]:
+    """What the declaration says that the topic is not."""
+    formats = [stored.formats[one] for one in (VALUE_FORMAT, "FORMAT") if one in stored.formats]
+    has_columns = not formats or str(formats[0]).upper() == NATIVE
+    if topic.format is not None:
+        if has_columns:
+            yield f"{stored.name} has columns of the topic, and the topic has values of the format {topic.format.name}"
+        return
+    if not has_columns:
+        yield f"{stored.name} has values of the format {formats[0]}, and the topic has columns: {topic.schema}"
+        return
+    for column in stored.columns:
+        name, type = str(column["name"]), without_times(str(column["type"]))
+        if column.get("role") == HEADERS_ROLE:
+            continue
+        if name not in topic.schema:
+            yield f"{stored.name} has a column {name}, and the topic has {', '.join(topic.schema.names)}"
+            return
+        found = topic.schema[name]
+        declared = SchemaColumn(name, type)
+        if found.type != declared.type and not is_wider(found.arrow.type, declared.arrow.type):
+            yield f"{name} is {declared.type} in {stored.name}, and {found.type} in the topic"
+    if sorted(stored.key) != sorted(topic.key):
+        yield f"the key of {stored.name} is {', '.join(stored.key) or 'no column'}, and that of the topic {', '.join(topic.key) or 'no column'}"
