@@ -47,7 +47,7 @@ def value_of(data: bytes, type: str) -> Any:
             raise ValueError(f"{type.upper()} has {struct.calcsize(form)} bytes, and these are {len(data)}")
         return struct.unpack(form, data)[0]
     if type == "string":
-        return data.decode()
+        return data.decode(errors="replace")  # as Java's deserializer reads bytes that are not UTF-8
     if type == "binary":
         return data
     raise ValueError(f"{type} has no form in the format kafka")

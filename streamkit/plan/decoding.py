@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import Location, TopologyError
 from streamkit.formats.codec import Codec
-from streamkit.formats.format import Format
+from streamkit.formats.format import KEY_FORMAT, OF_KSQLDB, Format
 from streamkit.plan.encoding import check_kafka_key, with_key_schema
 from streamkit.schema import Schema, SchemaColumn
 
@@ -46,6 +46,16 @@ class DecodedSchema:
     value: Schema
     keys: Format
     format: Format
+
+    @property
+    def reads_each_key(self) -> bool:
+        """
+        Whether the key of each record is read, whatever is wanted of it.
+
+        It is where the format says how keys lie, as the topics of ksqlDB's SQL have it: there a record whose key cannot be read is none.
+        """
+        is_said = dict(self.format.settings).get(KEY_FORMAT) == self.keys.name
+        return len(self.key) > 0 and (is_said or self.keys.name in OF_KSQLDB)
 
 
 def decoded(decoding: Decoding, source: Input, at: Location | None) -> DecodedSchema:

@@ -28,7 +28,7 @@ def decode(operator: Decode, inputs: Sequence[OptionalBatch], context: Context) 
     batch = with_columns(batch, {VALUE: without_absent(operator.format, plain(batch[VALUE]))})
     value = _codec(operator.topic, VALUE, operator.format, operator.value)
     columns = _decoded(value, batch, VALUE, operator)
-    if set(operator.columns) & set(operator.key.names):
+    if operator.reads_keys(operator.columns):
         columns |= _decoded(_codec(operator.topic, KEY, operator.keys, operator.key), batch, KEY, operator)
     return rows_of({**{name: columns[name] for name in operator.columns}, **record_columns(batch), **_deletions(batch)})
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from streamkit.errors import Location
 from streamkit.formats.format import Format
 from streamkit.names import HEADERS
-from streamkit.plan.decoding import KEY, Decoding, decoded
+from streamkit.plan.decoding import KEY, DecodedSchema, Decoding, decoded
 from streamkit.plan.operator import Key, Names, Operator, listed
 from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.origin import Origin
@@ -25,7 +25,8 @@ class Decode(Operator):
     """
     Rows of typed columns in place of key and value bytes; `key` and `value` are the columns of each.
 
-    A value is decoded also if none of its columns is used, so that a record that does not decode is found whoever reads it.
+    A value is decoded also if none of its columns is used, so that a record that does not decode is found whoever reads it; so is a key in
+    the formats of ksqlDB.
     """
 
     kind: ClassVar[str] = "decode"
@@ -42,8 +43,13 @@ class Decode(Operator):
         is_same = self.keys.name in ("string", "bytes") and all(column.type in ("string", "binary") for column in self.key)
         return self.key.names if inputs[0] == (KEY,) and is_same and set(self.key.names) <= set(self.columns) else None
 
+    def reads_keys(self, needed: Collection[str]) -> bool:
+        """Whether keys are decoded if these columns are used."""
+        found = DecodedSchema(self.key, self.value, self.keys, self.format)
+        return found.reads_each_key or not set(self.key.names).isdisjoint(needed)
+
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
-        bytes = {VALUE} | ({KEY} if needed.intersection(self.key.names) else set())
+        bytes = {VALUE} | ({KEY} if self.reads_keys(needed) else set())
         return frozenset(bytes) | (needed & {HEADERS})
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:

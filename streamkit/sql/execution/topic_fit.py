@@ -22,7 +22,7 @@ def misfit(stored: StoredSource, topic: Topic) -> str | None:
     wanted = (
         f"CREATE OR REPLACE {stored.kind.upper()} {stored.name} as the topic is now"
         if stored.query is None
-        else f"DROP {stored.kind.upper()} {stored.name}, which ends the query {stored.query}, and the query anew"
+        else f"DROP {stored.kind.upper()} {stored.name}, which ends the query {stored.query}, and CREATE … AS SELECT after it"
     )
     return (
         f"the {stored.kind} {stored.name} does not fit its topic {topic.name} any more, which was deleted and made again since: {reasons}; "

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Mask
 from streamkit.chunks import one_batch
+from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.log.values.keys import encode_keys
-from streamkit.names import DELETED
+from streamkit.names import DELETED, ORDER
 from streamkit.state.key_index import NOWHERE, KeyIndex
 
 RECENT_ROWS = 4_096  # newer rows are kept apart, until there are so many, and a quarter as many as the others
@@ -54,7 +55,7 @@ class _RowsByKey:
 @dataclass(frozen=True, eq=False)
 class FoldedTopic:
     """
-    The rows of a table as of the offsets in `reached`; `topic_id` says of which topic.
+    The rows of a table as of the offsets in `reached`; `topic_id` says of which topic, and `time_ms` which order key it had come to.
 
     A value: whoever reads it while it is moved on sees one moment of it.
     """
@@ -63,28 +64,30 @@ class FoldedTopic:
     schema: pa.Schema
     key: tuple[str, ...]
     reached: Mapping[int, int] = field(default_factory=dict)
+    time_ms: int = NO_TIME
     parts: tuple[_RowsByKey, ...] = ()  # old ones, then recent ones; a key lives in one of them
 
     def moved_on(self, batches: Sequence[pa.RecordBatch], reached: Mapping[int, int]) -> FoldedTopic:
         """
-        The table behind further rows, in order of their offsets, with `_deleted`; keys that are all null have no row.
+        The table behind further rows, by partition and offset, with `_order` and `_deleted`; keys that are all null have no row.
 
-        The rows have the columns of the schema, and the flag.
+        The rows have the columns of the schema, and these two. Keys that are equal may lie in several partitions, if producers have spelt them
+        in several ways; then the newest row is the last one in the canonical order (law 11).
         """
-        rows = _with_a_key(one_batch(pa.Table.from_batches(batches, self._read_schema)), self.key)
+        rows = one_batch(pa.Table.from_batches(batches, self.read_schema))
+        time_ms = max(self.time_ms, pc.max(rows.column(ORDER)).as_py()) if rows.num_rows else self.time_ms
+        rows, keys = newest_of_each(rows, self.key)
         if not rows.num_rows:
-            return replace(self, reached=reached)
-        keys = encode_keys([rows.column(name) for name in self.key])
-        newest = _last_of_each(keys)
-        rows, keys = rows.take(newest), keys.take(newest)
+            return replace(self, reached=reached, time_ms=time_ms)
         parts = tuple(part.without(keys) for part in self.parts)
         kept = pc.invert(rows.column(DELETED))
         recent, recent_keys = rows.filter(kept).select(self.schema.names), keys.filter(kept)
-        return replace(self, parts=_merged(parts, recent, recent_keys), reached=reached)
+        return replace(self, parts=_merged(parts, recent, recent_keys), reached=reached, time_ms=time_ms)
 
     @property
-    def _read_schema(self) -> pa.Schema:
-        return self.schema.append(pa.field(DELETED, pa.bool_()))
+    def read_schema(self) -> pa.Schema:
+        """The columns of the rows that move it on."""
+        return self.schema.append(pa.field(ORDER, pa.int64())).append(pa.field(DELETED, pa.bool_()))
 
     def rows(self) -> pa.Table:
         """All rows of the table."""
@@ -109,12 +112,18 @@ def _with_a_key(rows: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
     return rows
 
 
-def _last_of_each(keys: pa.BinaryArray) -> pa.Array:
-    """Where the last row of each key is, in the order of the rows."""
+def newest_of_each(rows: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatch, pa.BinaryArray]:
+    """The newest row of each key, deletions too, with the encoded keys; rows are by partition and offset, and stay in this order."""
+    rows = _with_a_key(rows, key)
+    if not rows.num_rows:
+        return rows, pa.array([], pa.binary())
+    keys = encode_keys([rows.column(name) for name in key])
     codes = keys.dictionary_encode().indices.to_numpy()
     last = np.zeros(int(codes.max()) + 1, np.int64)
-    last[codes] = np.arange(len(codes))  # of equal codes the last one counts
-    return pa.array(np.sort(last))
+    by_order = np.argsort(rows.column(ORDER).to_numpy(), kind="stable")
+    last[codes[by_order]] = by_order  # of equal codes the last one counts
+    newest = pa.array(np.sort(last))
+    return rows.take(newest), keys.take(newest)
 
 
 def _merged(parts: tuple[_RowsByKey, ...], rows: pa.RecordBatch, keys: pa.BinaryArray) -> tuple[_RowsByKey, ...]:

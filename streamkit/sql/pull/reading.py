@@ -14,6 +14,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import one_batch
 from streamkit.engine.epoch.event_time import event_times
 from streamkit.engine.epoch.order import order_keys
 from streamkit.engine.epoch.stream_time import NO_TIME
@@ -30,7 +31,7 @@ from streamkit.log.storage.inline_storage import fetch
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, OFFSET, ORDER, TIMESTAMP
 from streamkit.sql.pull.abandonment import check_waited_for
-from streamkit.sql.pull.folded_topic import FoldedTopic
+from streamkit.sql.pull.folded_topic import FoldedTopic, newest_of_each
 from streamkit.sql.pull.input import PullInput, ReadPath, path_in_store, path_in_stream, path_in_table
 from streamkit.sql.pull.source import StoreRows, TopicRows
 from streamkit.state.stored_rows import StoredRows
@@ -163,14 +164,18 @@ class PullReader:
 
     def _folded_from(self, source: TopicRows, cut: TopicCut, as_of_ms: int | None) -> FoldedTopic:
         """What is known of the table, moved on by the frames of the cut, up to a time if there is one."""
-        table, names = cut.known, source.schema.names
-        batches: list[pa.RecordBatch] = []
+        names, batches = (*source.schema.names, ORDER), list[pa.RecordBatch]()
         times = TimeRange.of(None, None if as_of_ms is None else as_of_ms + 1)
+        rows, most = 0, PIECE_ROWS
         for batch in self._frames(source, names, cut, cut.cut.extents, times):
             batches.append(source.columns(batch, names))
-            if sum(one.num_rows for one in batches) >= PIECE_ROWS:
-                table, batches = table.moved_on(batches, table.reached), []
-        return table.moved_on(batches, cut.ends)
+            rows += batch.num_rows
+            if rows >= most:  # so not all of a topic is held, but twice what its table is made of
+                together = one_batch(pa.Table.from_batches(batches, cut.known.read_schema))
+                batches = [newest_of_each(together, source.key)[0]]
+                rows = batches[0].num_rows
+                most = max(PIECE_ROWS, 2 * rows)
+        return cut.known.moved_on(batches, cut.ends)
 
     def _frames(
         self, source: TopicRows, names: tuple[str, ...], cut: TopicCut, extents: Sequence[Extent], times: TimeRange,
@@ -183,7 +188,7 @@ class PullReader:
         written = (
             times if source.timed is None else EVER
         )  # under which times rows were written says nothing where a column has them
-        keys = _OrderKeys(source) if ORDER in names else None
+        keys = _OrderKeys(source, cut.known.time_ms) if ORDER in names else None
         for extent in extents:
             check_waited_for()
             first = max(extent.base_offset, cut.known.reached.get(extent.partition, 0), offsets[0])
@@ -226,24 +231,25 @@ class _OrderKeys:
     """
     The order keys (law 11) of a topic's records, which an application that read all of them would give them.
 
-    Records that a query does not want move the time of their partition, too.
+    Records that a query does not want move the time of their partition, too. `floor_ms` is what the topic had come to before.
     """
 
     source: TopicRows
+    floor_ms: int = NO_TIME
     reached: dict[int, int] = field(default_factory=dict)
 
     def pass_by(self, extent: Extent, *, is_wanted: bool) -> bool:
         """Whether a frame need not be read: nothing of it is wanted, and what times it has is known."""
         if is_wanted or self.source.timed is not None:
             return False
-        self.reached[extent.partition] = max(self.reached.get(extent.partition, NO_TIME), extent.max_timestamp)
+        self.reached[extent.partition] = max(self.reached.get(extent.partition, self.floor_ms), extent.max_timestamp)
         return True
 
     def added(self, partition: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of a partition, the next ones of it, with their order keys."""
         times = rows.column(TIMESTAMP).view(pa.int64()).to_numpy()
         times = times if self.source.timed is None else event_times(self.source.timed, rows)
-        keys = order_keys(times, self.reached.get(partition, NO_TIME))
+        keys = order_keys(times, self.reached.get(partition, self.floor_ms))
         if len(keys):
             self.reached[partition] = int(keys[-1])
         return rows.append_column(ORDER, pa.array(keys))

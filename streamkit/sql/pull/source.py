@@ -116,7 +116,7 @@ class TopicRows:
         return pa.array(times, pa.timestamp("ms", "UTC"), mask=times == UNKNOWN).cast(TIME_TYPE)
 
     def _readable(self, rows: pa.RecordBatch, names: tuple[str, ...]) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
-        """The rows that can be read, and their columns; values are looked at whatever is wanted of them, as in an application."""
+        """The rows that can be read, and their columns; values, and keys of ksqlDB, are looked at whatever is wanted, as in an application."""
         assert self.decoding is not None, "an opaque topic has a format of values"
         found, wrong = dict[str, pa.Array](), set[int]()
         for part, format, columns in (
@@ -124,7 +124,7 @@ class TopicRows:
             (KEY, self.decoding.keys, self.decoding.key),
         ):
             wanted = [name for name in names if name in columns]
-            if part == KEY and not wanted:
+            if part == KEY and not wanted and not self.decoding.reads_each_key:
                 continue
             read = Codec(format, columns, self.topic, part).attempt(
                 rows.column(part), None if format.name in OF_KSQLDB else wanted
@@ -144,14 +144,15 @@ class TopicRows:
             (KEY, self.decoding.keys, self.decoding.key),
         ):
             wanted = [name for name in names if name in columns]
-            if wanted:
+            is_whole = format.name in OF_KSQLDB
+            if wanted or (self.decoding.reads_each_key if part == KEY else is_whole):
                 try:
-                    decoded = Codec(format, columns, self.topic, part).decode(rows.column(part), wanted)
+                    decoded = Codec(format, columns, self.topic, part).decode(rows.column(part), None if is_whole else wanted)
                 except SchemaError as error:
                     raise SchemaError(
                         f"topic {self.topic}: the {part} of a record cannot be read: {error}", error.rows
                     ) from error
-                found |= dict(zip(wanted, decoded.columns, strict=True))
+                found |= {name: decoded[name] for name in wanted}
         return found
 
 

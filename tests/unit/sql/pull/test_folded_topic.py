@@ -6,7 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.names import DELETED
+from streamkit.engine.epoch.stream_time import NO_TIME
+from streamkit.names import DELETED, ORDER
 from streamkit.sql.pull import folded_topic
 from streamkit.sql.pull.folded_topic import FoldedTopic
 from tests.kit.sampling import examples
@@ -15,10 +16,13 @@ SCHEMA = pa.schema([("k", pa.string()), ("j", pa.int32()), ("v", pa.int64())])
 ROW = st.tuples(st.sampled_from(["a", "b", "c", None]), st.sampled_from([1, 2, None]), st.integers(0, 99), st.booleans())
 
 
-def batch(rows):
+def batch(rows, orders=None):
     return pa.RecordBatch.from_pylist(
-        [{"k": k, "j": j, "v": v, DELETED: deleted} for k, j, v, deleted in rows],
-        schema=SCHEMA.append(pa.field(DELETED, pa.bool_())),
+        [
+            {"k": k, "j": j, "v": v, ORDER: order, DELETED: deleted}
+            for (k, j, v, deleted), order in zip(rows, orders or [0] * len(rows), strict=True)
+        ],
+        schema=SCHEMA.append(pa.field(ORDER, pa.int64())).append(pa.field(DELETED, pa.bool_())),
     )
 
 
@@ -55,6 +59,18 @@ def test_newest_rows(parts, limit):
     keys = [("a", 1), ("b", None), ("c", 2), ("d", 1)]
     found = table.find([pa.array([k for k, _ in keys]), pa.array([j for _, j in keys], pa.int32())])
     assert as_dict(found) == {key: value for key, value in expected(seen).items() if key in keys}
+
+
+@examples(200)
+@given(parts=st.lists(st.lists(st.tuples(ROW, st.integers(0, 5)), max_size=12), max_size=4))
+def test_newest_rows_by_order_keys(parts):
+    """Of rows that come together the last by their order keys counts, and of equal order keys the last that comes; later ones count more."""
+    table, seen = FoldedTopic(1, SCHEMA, ("k", "j")), []
+    for part in parts:
+        table = table.moved_on([batch([row for row, _ in part], [order for _, order in part])], {})
+        seen += [row for row, _ in sorted(part, key=lambda one: one[1])]
+        assert as_dict(table.rows()) == expected(seen)
+    assert table.time_ms == max([order for part in parts for _, order in part], default=NO_TIME)
 
 
 def test_a_table_that_is_read_stays_as_it_is():
