@@ -279,8 +279,7 @@ class SqlSession:
 
     def _execution(self, text: ScriptText) -> ScriptExecution:
         settings = self.settings
-        statements = read_script(text.text, settings.script.meaning.name, settings.variables, text.file, text.called_at)
-        placed = list(ScriptFiles(settings, self.runs_scripts).with_files(text, statements))
+        placed = ScriptFiles.of(settings, may_read=self.runs_scripts).placed(text)
         return ScriptExecution(self.log, placed, settings, self._reading, self._functions, self.runs_scripts)
 
     def _one(self, text: str, kind: type[SelectStatement], what: str) -> tuple[SelectStatement, ScriptState]:

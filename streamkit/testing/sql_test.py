@@ -39,7 +39,6 @@ from streamkit.sql.execution.script_files import PlacedStatement, ScriptFiles
 from streamkit.sql.execution.script_state import Awaiting, ScriptState
 from streamkit.sql.execution.session_settings import SessionSettings
 from streamkit.sql.lowering.script_text import ScriptText
-from streamkit.sql.reader.script import read_script
 from streamkit.sql.running.swapping import swap_when_ready
 from streamkit.sql.running.wanted_application import WantedApplication, wanted_applications
 from streamkit.sql.tree.span import Name, TextSpan
@@ -78,17 +77,17 @@ class SqlTest:
 
     def run(self, settings: Mapping[str, str]) -> None:
         """Run it; StreamKitError, at the place of the statement, if an assertion does not hold."""
-        text, given = ScriptText(self.text, self.file), SessionSettings.of(settings)
+        given = SessionSettings.of(settings)
+        files, begin = ScriptFiles.of(given), self.text[: self.beginning]
+        of_test = re.sub(r"[^\n]", " ", begin) + self.text[self.beginning :]  # at the same places
         has_begun = False
         with closing(_TestedScript(self.name, given)) as script:
             try:
-                statements = read_script(self.text, given.script.meaning.name, given.variables, self.file)
-                files = ScriptFiles(given)
-                script.execute(list(files.with_files(text, [one for one in statements if one.span.start < self.beginning])))
+                script.execute(files.placed(ScriptText(begin, self.file)))
                 has_begun = True
-                script.execute(list(files.with_files(text, [one for one in statements if one.span.start >= self.beginning])))
+                script.execute(files.placed(ScriptText(of_test, self.file)))
             except StreamKitError as error:
-                if not has_begun and self._is_of_the_beginning(error):
+                if not has_begun:
                     error.args = (f"{error}\nthis is before the first test, so each test of the file fails",)
                     raise
                 said = error.message if isinstance(error, TopologyError) else str(error)  # without the place and its line
@@ -97,13 +96,6 @@ class SqlTest:
                 raise
         if self.messages:
             raise TopologyError(f"no statement has failed; expected the message {' and '.join(map(repr, self.messages))}")
-
-    def _is_of_the_beginning(self, error: StreamKitError) -> bool:
-        """Whether an error that came before the test itself is none of the reading of its own text."""
-        if not isinstance(error, SqlError):
-            return self.beginning > 0
-        starts = [one.at.start for one in error.faults if isinstance(one.at, TextLocation) and one.at.file == self.file]
-        return any(start < self.beginning for start in starts) or (self.beginning > 0 and not starts)
 
 
 def read_sql_tests(file: Path, settings: Mapping[str, str] | None = None) -> list[SqlTest]:

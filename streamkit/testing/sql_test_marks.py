@@ -36,7 +36,7 @@ def read_marks(script: ScriptText, dialect: str) -> list[SqlTestMark]:
     begun: str | None = None
     while place is not None:
         start, place = place, None
-        for span, there in line_comments(script.text, start, dialect, begun or dialect):
+        for span, there in line_comments(script.text, start, begun or dialect):
             mark = _mark(script, span)
             if mark is not None:
                 found.append(mark)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamkit.errors import TopologyError
+from streamkit.expressions.sql.dialect import DIALECTS
 from streamkit.plan.location import IN_PYTHON
 from streamkit.sql.execution.session_settings import SessionSettings
 from streamkit.sql.lowering.script_text import ScriptText
-from streamkit.sql.reader.script import read_script
-from streamkit.sql.tree.statements import Define, RunScript, Set, Statement
+from streamkit.sql.reader.script import ScriptReading, read_on
+from streamkit.sql.tree.statements import RunScript, Statement
 
 
 @dataclass(frozen=True)
@@ -28,29 +26,31 @@ class ScriptFiles:
     """
     Puts the statements of files in place of RUN SCRIPT.
 
-    The name of a file counts from the folder of the file that runs it. What a file sets counts for all statements that are executed behind
-    it; how these are read is decided by what stands in their own text. `settings` are those where the next statement stands.
+    The name of a file counts from the folder of the file that runs it. SET and DEFINE of a file count for all that is behind it, as if they
+    stood there: `reading` is how the next statement is read, and goes on from text to text.
     """
 
-    settings: SessionSettings
+    reading: ScriptReading
     may_read: bool = True
 
-    def with_files(
-        self, text: ScriptText, statements: Sequence[Statement], around: tuple[Path, ...] = ()
-    ) -> Iterator[PlacedStatement]:
-        """The statements of a text, and of the files that it runs; TopologyError at the place of one that cannot be read."""
-        for statement in statements:
-            if isinstance(statement, RunScript):
-                yield from self._of_file(text, statement, around)
-                continue
-            with suppress(TopologyError):  # it is told when the statement is checked
-                if isinstance(statement, Set):
-                    self.settings = self.settings.with_set(statement, text)
-            if isinstance(statement, Define):
-                self.settings = self.settings.with_define(statement)
-            yield PlacedStatement(text, statement)
+    @classmethod
+    def of(cls, settings: SessionSettings, *, may_read: bool = True) -> ScriptFiles:
+        """Those of texts that begin with a session's settings."""
+        return cls(ScriptReading(DIALECTS[settings.script.meaning.name], dict(settings.variables)), may_read)
 
-    def _of_file(self, text: ScriptText, statement: RunScript, around: tuple[Path, ...]) -> Iterator[PlacedStatement]:
+    def placed(self, text: ScriptText, around: tuple[Path, ...] = ()) -> list[PlacedStatement]:
+        """The statements of a text, and of the files that it runs; SqlError with all that cannot be read."""
+        of_files: dict[int, list[PlacedStatement]] = {}
+
+        def run(statement: RunScript) -> None:
+            of_files[id(statement)] = self._of_file(text, statement, around)
+
+        found = list[PlacedStatement]()
+        for statement in read_on(text.text, self.reading, text.file, text.called_at, run):
+            found += of_files[id(statement)] if isinstance(statement, RunScript) else [PlacedStatement(text, statement)]
+        return found
+
+    def _of_file(self, text: ScriptText, statement: RunScript, around: tuple[Path, ...]) -> list[PlacedStatement]:
         if not self.may_read:
             raise text.error(
                 "RUN SCRIPT reads a file, which is not allowed here; expected the statements of the file", statement.span
@@ -66,5 +66,4 @@ class ScriptFiles:
             raise text.error(
                 f"cannot read {str(file)!r}: {reason}; expected a file with statements in SQL", statement.span
             ) from None
-        found = read_script(written, self.settings.script.meaning.name, self.settings.variables, str(file))
-        yield from self.with_files(ScriptText(written, str(file)), found, (*around, file.resolve()))
+        return self.placed(ScriptText(written, str(file)), (*around, file.resolve()))

@@ -6,10 +6,10 @@ All faults of a script are found at once: after one, reading goes on behind the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streamkit.errors import ConfigError, Location, SqlError, SqlFault
+from streamkit.errors import ConfigError, Location, SqlError, SqlFault, TopologyError
 from streamkit.expressions.analysis.sql import is_value
 from streamkit.expressions.sql.dialect import DIALECTS, SPARK, Dialect
 from streamkit.expressions.sql.expression_reader import NestedTooDeeplyError
@@ -22,10 +22,18 @@ from streamkit.sql.reader.asking_reader import ExpectedWords, asked
 from streamkit.sql.reader.fault import Fault, fault_of
 from streamkit.sql.reader.statement_reader import StatementReader
 from streamkit.sql.reader.variables import replaced
-from streamkit.sql.tree.statements import Define, Set, Statement
+from streamkit.sql.tree.statements import Define, RunScript, Set, Statement
 
 DIALECT_SETTING = "streamkit.sql.dialect"
 TOO_DEEP = "the statement is nested too deeply; split it, by a query in FROM or by several statements"
+
+
+@dataclass
+class ScriptReading:
+    """How the next statement is read: its dialect and the variables; the files that a text runs go on with those of the text, and change them."""
+
+    dialect: Dialect = SPARK
+    variables: dict[str, str] = field(default_factory=dict)
 
 
 def read_script(
@@ -44,12 +52,30 @@ def read_script(
     `variables`. `called_at` is the line of Python that gives the text. With `is_stored` it is one that the catalog keeps, whose names may be words
     that are names in backticks alone. SqlError has all faults of the script, each with its place.
     """
+    return read_on(text, ScriptReading(DIALECTS[dialect], dict(variables or {})), file, called_at, is_stored=is_stored)
+
+
+def read_on(
+    text: str,
+    reading: ScriptReading,
+    file: str = IN_PYTHON,
+    called_at: Location | None = None,
+    run: Callable[[RunScript], object] | None = None,
+    *,
+    is_stored: bool = False,
+) -> list[Statement]:
+    """
+    The statements of a script, whose end the reading is left at.
+
+    `run` reads the file of RUN SCRIPT with the same reading; its error is the last fault, since the file says how what is behind it is read.
+    """
     check_text(text)
-    script = _ScriptReader(text, DIALECTS[dialect], DIALECTS[dialect], dict(variables or {}), is_stored=is_stored)
+    script = _ScriptReader(text, reading, run=run, is_stored=is_stored)
     statements = script.statements()
-    if script.faults:
-        places = [TextLocation.of_text(file, text, span, called_at=called_at) for _, span in script.faults]
-        raise SqlError([SqlFault(message, at) for (message, _), at in zip(script.faults, places)])
+    places = [TextLocation.of_text(file, text, span, called_at=called_at) for _, span in script.faults]
+    faults = [SqlFault(message, at) for (message, _), at in zip(script.faults, places)] + script.faults_of_file
+    if faults:
+        raise SqlError(faults)
     return statements
 
 
@@ -73,26 +99,26 @@ def expected_words(text: str, place: int, dialect: str = SPARK.name, variables: 
     """
     while place and (text[place - 1].isalnum() or text[place - 1] == "_"):
         place -= 1
-    script = _ScriptReader(text[:place], DIALECTS[dialect], DIALECTS[dialect], dict(variables or {}))
+    script = _ScriptReader(text[:place], ScriptReading(DIALECTS[dialect], dict(variables or {})))
     script.statements()
     if script.is_unreadable or _is_in_comment(text[script.last_words[-1].end if script.last_words else 0 : place]):
         return ExpectedWords(frozenset(), frozenset())
     return asked(script.last_words, script.last_dialect)
 
 
-def line_comments(text: str, start: int, default: str, dialect: str) -> Iterator[tuple[TextSpan, str]]:
+def line_comments(text: str, start: int, dialect: str) -> Iterator[tuple[TextSpan, str]]:
     """
     The comments that end with their line from a place on, each with the name of the dialect of what is there.
 
-    The statement at the place is read in the `dialect`, and SET changes it for those behind, as UNSET gives the `default` back.
+    The statement at the place is read in the `dialect`, and SET changes it for those behind.
     """
-    script = _ScriptReader(text, DIALECTS[default], DIALECTS[dialect], {})
+    script = _ScriptReader(text, ScriptReading(DIALECTS[dialect]))
     place, is_last = start, False
     while not is_last:
-        words, end = cut(text, place, script.dialect, ";")
+        words, end = cut(text, place, script.reading.dialect, ";")
         for word in words:
-            for span in comments_between(text, place, word.start, script.dialect):
-                yield span, script.dialect.name
+            for span in comments_between(text, place, word.start, script.reading.dialect):
+                yield span, script.reading.dialect.name
             place = word.end
         place, is_last = end, words[-1].text != ";"
         statement = script.read(words) if len(words) > 1 else None
@@ -107,13 +133,13 @@ def _is_in_comment(gap: str) -> bool:
 
 @dataclass
 class _ScriptReader:
-    """A script as it is read: the dialect and the variables of the next statement, and what was wrong so far."""
+    """A script as it is read: how its next statement is read, and what was wrong so far, also with the file that it runs."""
 
     text: str
-    default: Dialect
-    dialect: Dialect
-    variables: dict[str, str]
+    reading: ScriptReading
+    run: Callable[[RunScript], object] | None = None
     faults: list[Fault] = field(default_factory=list)
+    faults_of_file: list[SqlFault] = field(default_factory=list)
     last_words: Sequence[Word] = ()
     last_dialect: Dialect = SPARK
     is_unreadable: bool = False
@@ -123,11 +149,11 @@ class _ScriptReader:
         """All statements that can be read."""
         found = []
         place, is_last = 0, False
-        while not is_last:
-            words, place = cut(self.text, place, self.dialect, ";")
+        while not is_last and not self.faults_of_file:
+            words, place = cut(self.text, place, self.reading.dialect, ";")
             is_last = words[-1].text != ";"
             if is_last:
-                self.last_words, self.last_dialect = words[:-1], self.dialect
+                self.last_words, self.last_dialect = words[:-1], self.reading.dialect
                 self.is_unreadable = any(word.kind == "unreadable" for word in words)
             statement = self.read(words) if len(words) > 1 else None
             if statement is not None:
@@ -139,7 +165,7 @@ class _ScriptReader:
         """The statement that these words are; None if they are none, and then there is a fault more."""
         try:
             if "${" in self.text[words[0].start : words[-1].start]:
-                words = replaced(self.text, words, self.dialect, self.variables)
+                words = replaced(self.text, words, self.reading.dialect, self.reading.variables)
         except SqlRefusedError as error:
             self.faults.append((str(error), error.span or TextSpan(words[0].start, words[-1].end)))
             return None
@@ -152,7 +178,7 @@ class _ScriptReader:
         return self._read_words(words)
 
     def _read_words(self, words: list[Word]) -> Statement | None:
-        reader = StatementReader(self.text, words, self.dialect, is_value)
+        reader = StatementReader(self.text, words, self.reading.dialect, is_value)
         reader.is_stored = self.is_stored
         try:
             return reader.whole_statement()
@@ -161,22 +187,30 @@ class _ScriptReader:
         except NestedTooDeeplyError as error:
             self.faults.append((str(error), error.span or TextSpan(words[0].start, words[-2].end)))
         except SqlRefusedError as error:
-            self.faults.append(fault_of(error, words, self.dialect, reader.implicit_aliases))
+            self.faults.append(fault_of(error, words, self.reading.dialect, reader.implicit_aliases))
         return None
 
     def follow(self, statement: Statement) -> None:
         """Let a statement change how those behind it are read."""
         if isinstance(statement, Define):
-            name = statement.name.lower()
-            self.variables = {one: value for one, value in self.variables.items() if one.lower() != name}
+            name, variables = statement.name.lower(), self.reading.variables
+            self.reading.variables = {one: value for one, value in variables.items() if one.lower() != name}
             if statement.value is not None:
-                self.variables[name] = statement.value
+                self.reading.variables[name] = statement.value
         if isinstance(statement, Set) and statement.name == DIALECT_SETTING and not statement.is_system:
             self._set_dialect(statement)
+        if isinstance(statement, RunScript) and self.run is not None:
+            try:
+                self.run(statement)
+            except SqlError as error:
+                self.faults_of_file += error.faults
+            except TopologyError as error:
+                assert error.at is not None, "it is at the statement"
+                self.faults_of_file.append(SqlFault(error.message, error.at))
 
     def _set_dialect(self, statement: Set) -> None:
-        dialect = self.default if statement.value is None else DIALECTS.get(statement.value.lower())
+        dialect = SPARK if statement.value is None else DIALECTS.get(statement.value.lower())
         if dialect is None:
             self.faults.append((f"there is no dialect {statement.value!r}; expected {' or '.join(DIALECTS)}", statement.span))
             return
-        self.dialect = dialect
+        self.reading.dialect = dialect

@@ -64,6 +64,39 @@ def test_settings_of_a_file_stay(folder, sql):
     assert sql.query("SELECT '${city}' AS city")["city"].to_pylist() == ["Oslo"]
 
 
+def test_settings_of_a_file_count_for_what_is_behind_it(tmp_path, log, sql):
+    """SET chooses the dialect of the text behind RUN SCRIPT, and DEFINE its variables, as if they stood there; also from a file in a file."""
+    (tmp_path / "dialect.sql").write_text("DEFINE name = 'Foo'; SET 'streamkit.sql.dialect' = 'ksql';")
+    (tmp_path / "outer.sql").write_text("RUN SCRIPT 'dialect.sql';\nCREATE STREAM first (Id INT KEY, V INT);")
+
+    sql.execute(f"RUN SCRIPT '{tmp_path / 'outer.sql'}'; CREATE STREAM ${{name}} (Id INT KEY, V INT);")
+    assert {one: sql.columns_of(one) for one in sql.source_names()} == {"FIRST": ["ID", "V"], "FOO": ["ID", "V"]}
+
+    sql.execute("UNSET 'streamkit.sql.dialect'; CREATE STREAM Bar (Id INT KEY)")  # as the statement is executed, it is read
+    assert sql.columns_of("Bar") == ["Id"]
+
+
+def test_the_file_is_read_with_what_is_before_it(tmp_path, sql):
+    """DEFINE and SET before RUN SCRIPT count for its file, and those behind it do not."""
+    (tmp_path / "use.sql").write_text("CREATE STREAM ${name} (Id INT KEY, V INT);")
+    run = f"RUN SCRIPT '{tmp_path / 'use.sql'}';"
+
+    sql.execute(f"DEFINE name = 'one'; {run} DEFINE name = 'two'; SET 'streamkit.sql.dialect' = 'ksql'; {run}")
+    assert {name: sql.columns_of(name) for name in sql.source_names()} == {"one": ["Id", "V"], "TWO": ["ID", "V"]}
+
+
+def test_faults_before_a_file_that_cannot_be_read(folder, log, sql):
+    """They are told with those of the file, in the order of the text; what is behind it may depend on what it would have set."""
+    with pytest.raises(SqlError) as caught:
+        sql.execute(f"SELEC 1; RUN SCRIPT '{folder / 'unreadable.sql'}'; SELECT ${{city}} AS city")
+
+    assert [fault.message.split(";")[0].split(", ")[0] for fault in caught.value.faults] == [
+        "found SELEC", "found SELEC",
+    ]  # fmt: skip
+    assert [fault.at.shown.partition(":")[2][:3] for fault in caught.value.faults] == ["1, ", "2:1"]
+    assert log.topics() == []
+
+
 def test_a_session_may_refuse_files(folder, log):
     """What texts of others could read is refused where the session says so."""
     with (
