@@ -253,10 +253,10 @@ class SqlSession:
 
         It waits for queries that are to run, whoever runs them: one that is paused, or has failed, is not waited for. What is built beside a
         query, WITH (BACKFILL = true), has its place when it returns. A window that is still
-        open then has given no final result.
+        open then has given no final result. In a session without an engine a warning says so if nobody runs the queries.
         """
         self._check_open()
-        return wait_for_queries(self.log, timeout)
+        return wait_for_queries(self.log, timeout, runs_none=self._runner is None)
 
     def topology(self, query_id: str) -> Topology:
         """The topology of a persistent query, as any other; ConfigError, which lists them, if there is none of that id."""

@@ -26,7 +26,6 @@ from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.opening import open_log
 from streamkit.log.topic.alteration import Alteration
 from streamkit.names import DELETED, HEADERS, TIMESTAMP, WINDOW_END, WINDOW_START
-from streamkit.plan.location import TextLocation
 from streamkit.plan.program import Program
 from streamkit.sql.execution.asserting import asserted, asserted_source
 from streamkit.sql.execution.definitions import Definitions

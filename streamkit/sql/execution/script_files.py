@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamkit.errors import SqlError, SqlFault, TopologyError
 from streamkit.expressions.sql.dialect import DIALECTS
 from streamkit.plan.location import IN_PYTHON
 from streamkit.sql.execution.session_settings import SessionSettings
@@ -43,7 +44,12 @@ class ScriptFiles:
         of_files: dict[int, list[PlacedStatement]] = {}
 
         def run(statement: RunScript) -> None:
-            of_files[id(statement)] = self._of_file(text, statement, around)
+            try:
+                of_files[id(statement)] = self._of_file(text, statement, around)
+            except SqlError:
+                raise
+            except TopologyError as error:
+                raise SqlError([SqlFault(error.message, text.at(statement.span))]) from None
 
         found = list[PlacedStatement]()
         for statement in read_on(text.text, self.reading, text.file, text.called_at, run):

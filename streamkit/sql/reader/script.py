@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streamkit.errors import ConfigError, Location, SqlError, SqlFault, TopologyError
+from streamkit.errors import ConfigError, Location, SqlError, SqlFault
 from streamkit.expressions.analysis.sql import is_value
 from streamkit.expressions.sql.dialect import DIALECTS, SPARK, Dialect
 from streamkit.expressions.sql.expression_reader import NestedTooDeeplyError
@@ -204,9 +204,6 @@ class _ScriptReader:
                 self.run(statement)
             except SqlError as error:
                 self.faults_of_file += error.faults
-            except TopologyError as error:
-                assert error.at is not None, "it is at the statement"
-                self.faults_of_file.append(SqlFault(error.message, error.at))
 
     def _set_dialect(self, statement: Set) -> None:
         dialect = SPARK if statement.value is None else DIALECTS.get(statement.value.lower())

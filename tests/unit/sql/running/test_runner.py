@@ -12,6 +12,7 @@ from streamkit.engine.runs.options import Options
 from streamkit.errors import ConfigError, FencedError
 from streamkit.failpoints import armed
 from streamkit.log.catalog.sql_queries import QueriesSeen
+from streamkit.sql.running import catching_up
 from streamkit.sql.running import keeper as keeping
 from streamkit.sql.running.other_runs import OtherRuns
 from streamkit.sql.session import SqlSession
@@ -23,6 +24,29 @@ BAD = "CREATE STREAM bad AS SELECT who, 10 / (n - 1) AS x FROM clicks"
 
 def insert(sql, *numbers, who="ann"):
     sql.execute(f"INSERT INTO clicks VALUES {', '.join(f'({who!r}, {str(n)!r}, {n})' for n in numbers)}")
+
+
+def test_who_waits_for_nobody_is_told(log, sql, runner, caplog, monkeypatch):
+    """A session without an engine is told who could run the queries, once, and goes on waiting; one that has an engine is told nothing."""
+    monkeypatch.setattr(catching_up, "PATIENCE_SECONDS", 0.0)
+    sql.execute(f"{CLICKS}; {TOTALS}")
+    waiting = threading.Thread(target=sql.catch_up, args=(60,))
+    waiting.start()
+    wait_until(lambda: caplog.messages)
+    runner()
+    waiting.join()
+
+    assert [message for message in caplog.messages if "catch_up()" in message] == [
+        (
+            f"catch_up() waits for CTAS_TOTALS_1, and nobody runs the queries of {log.location}; start `streamkit sql serve --log {log.location}`, or "
+            "open the session as sk.SqlSession(log, engine='local')"
+        )
+    ]
+    caplog.clear()
+    with SqlSession(log, engine="local") as other:
+        insert(sql, 1)
+        assert other.catch_up(60)
+    assert not [message for message in caplog.messages if "catch_up()" in message]
 
 
 def test_a_query_runs_until_the_runner_ends(log, sql, rows, runner, states):
