@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from streamkit.log.topic.topic import Topic, declare_topic
-from streamkit.plan.inputs import KnownTopics, TopicDescription, known_topic
+from streamkit.plan.inputs import KnownTopics, TopicDescription, known_topic, planned_topics
 from streamkit.plan.program import Output, Program
 
 AS_THE_LOG_SAYS = 0  # the partitions of a topic that does not say how many
@@ -28,6 +28,13 @@ class WithAddedTopics:
     def topics(self, internal: bool = False) -> Sequence[str]:
         """The names of the topics, those that will be created among them."""
         return tuple(dict.fromkeys((*self.known.topics(internal), *(topic.name for topic in self.added))))
+
+    @property
+    def planned(self) -> tuple[str, ...]:
+        """The names of those added topics that do not exist."""
+        below = planned_topics(self.known)
+        new = (one.name for one in self.added if known_topic(self.known, one.name) is None)
+        return tuple(dict.fromkeys((*below, *new)))
 
     def topic(self, name: str) -> TopicDescription:
         """The topic of that name, as it is, or else as it will be."""

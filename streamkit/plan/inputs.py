@@ -57,6 +57,11 @@ def known_topic(topics: KnownTopics, name: str) -> TopicDescription | None:
         return None
 
 
+def planned_topics(topics: KnownTopics | None) -> tuple[str, ...]:
+    """The names of topics that are not there, and that a start of the topology would create as it declares them."""
+    return getattr(topics, "planned", ())
+
+
 def resolve_inputs(roots: Iterable[Node], topics: KnownTopics | None, refuse: Refuse = stop_at) -> dict[Node, Input]:
     """
     The input behind every source, tables before streams and then by name: their places in the canonical order.
@@ -146,12 +151,15 @@ def _described(source: SourceNode, topics: KnownTopics | None) -> tuple[Schema, 
 
 def _there_are(missing: str, topics: KnownTopics) -> str:
     """The topics that there are, and which of them may be meant."""
-    existing = sorted(topics.topics())
-    if not existing:
+    planned = planned_topics(topics)
+    existing = sorted(set(topics.topics()) - set(planned))
+    made = f"; the topology makes {', '.join(sorted(planned))}" if planned else ""
+    if not existing and not made:
         return f"the log {topics.location} has no topics at all."
-    close = difflib.get_close_matches(missing, existing, 1)
+    close = difflib.get_close_matches(missing, [*existing, *planned], 1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
-    return f"there are: {', '.join(existing)}{hint}"
+    there = f"there are: {', '.join(existing)}" if existing else "the log has no topics yet"
+    return f"{there}{made}{hint}"
 
 
 def _check_declared(source: SourceNode, topic: TopicDescription) -> None:

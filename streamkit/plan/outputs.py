@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from streamkit.errors import Location, SchemaError, TopologyError
@@ -11,26 +11,32 @@ from streamkit.formats.format import Format
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
 from streamkit.plan.encoding import Encoded, value_columns, with_schema
-from streamkit.plan.inputs import KnownTopics, TopicDescription, known_topic
+from streamkit.plan.inputs import KnownTopics, TopicDescription, known_topic, planned_topics
 from streamkit.plan.operators.project import Project
+from streamkit.plan.operators.source import SourceNode
 from streamkit.plan.program import Output
 from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
 from streamkit.plan.steps import UNSTAGED, Plan, Step, column_of, with_operator
 from streamkit.schema import Schema, check_apart_in_any_case
 
 
-def fit_outputs(topics: KnownTopics | None, refuse: Refuse = stop_at) -> Callable[[Plan], Plan]:
+def fit_outputs(
+    topics: KnownTopics | None, refuse: Refuse = stop_at, sources: Iterable[SourceNode] = ()
+) -> Callable[[Plan], Plan]:
     """
     The pass that gives every output the columns of its topic: their order, the wider types, and the nullable ones that nobody writes.
 
     TopologyError, with both schemas, if the topic exists and does not take what is written, or has another key; or if it is the changelog
-    of a store. If `refuse` goes on, such an output stays as the topology has it.
+    of a store. Of a topic that only the topology declares the error says where, as far as the `sources` know. If `refuse` goes on, such an output
+    stays as the topology has it.
     """
+    declared_at: dict[str, Location | None] = dict.fromkeys(planned_topics(topics))
+    declared_at |= {one.topic: one.at for one in reversed(list(sources)) if one.topic in declared_at}
 
     def fit_outputs(plan: Plan) -> Plan:
         """Check every output against its topic, and bring its columns into the order of the topic."""
         outputs = tuple(
-            _fitted(output, number, None if topics is None else known_topic(topics, output.topic), plan, refuse)
+            _fitted(output, number, None if topics is None else known_topic(topics, output.topic), plan, refuse, declared_at)
             for number, output in enumerate(plan.outputs)
         )
         return _in_order(_in_format(replace(plan, outputs=outputs)))
@@ -38,10 +44,21 @@ def fit_outputs(topics: KnownTopics | None, refuse: Refuse = stop_at) -> Callabl
     return fit_outputs
 
 
-def _fitted(output: Output, number: int, topic: TopicDescription | None, plan: Plan, refuse: Refuse) -> Output:
-    misfit = _own_changelog(output, plan) or (
-        None if topic is None else _misfit(output, topic, _maker(plan, number).operator.bytes_made)
-    )
+def _fitted(
+    output: Output,
+    number: int,
+    topic: TopicDescription | None,
+    plan: Plan,
+    refuse: Refuse,
+    declared_at: Mapping[str, Location | None],
+) -> Output:
+    written = _maker(plan, number).operator.bytes_made
+    if topic is None:
+        misfit = _own_changelog(output, plan)
+    elif output.topic in declared_at:
+        misfit = _own_changelog(output, plan) or _undeclared(output, topic, written, declared_at[output.topic])
+    else:
+        misfit = _own_changelog(output, plan) or _misfit(output, topic, written)
     if misfit is not None:
         refuse(RefusedTopic(output.topic, False, TopologyError(misfit, _line(plan, number))))
         return output
@@ -65,9 +82,7 @@ def _misfit(output: Output, topic: TopicDescription, written: Encoded | None) ->
             f"the topic {output.topic!r} exists and does not fit: its values are {its.name}, and what is written are columns; expected "
             f"to({output.topic!r}, value_format={its.name!r}), or write to another topic, or delete this one"
         )
-    reasons = [*_refusals(output.schema, topic.schema), *_missing_time(output, topic)]
-    if tuple(topic.key) != output.key:
-        reasons.append(f"its key is {list(topic.key)}")
+    reasons = _reasons(output, topic)
     if not reasons:
         return None
     return (
@@ -75,6 +90,31 @@ def _misfit(output: Output, topic: TopicDescription, written: Encoded | None) ->
         f"or wider, with others only if they may be null, and with the same key: {_ways_on(output, topic)}\n"
         f"  written:   {output.schema}; key {list(output.key)}\n"
         f"  the topic: {topic.schema}; key {list(topic.key)}"
+    )
+
+
+def _reasons(output: Output, topic: TopicDescription) -> list[str]:
+    """Why a topic with columns does not take the rows of an output."""
+    key = [] if tuple(topic.key) == output.key else [f"its key is {list(topic.key)}"]
+    return [*_refusals(output.schema, topic.schema), *_missing_time(output, topic), *key]
+
+
+def _undeclared(output: Output, topic: TopicDescription, written: Encoded | None, at: Location | None) -> str | None:
+    """How what is written to a topic and what the topology declares of it differ, while there is no such topic; None if they agree."""
+    its, place = _format(topic), "" if at is None else f"\n  declared at {at}"
+    begin = f"what is written to the topic {output.topic!r} is not what the topology declares of it"
+    if output.format is not None and its is not None:
+        reason = _other_format(output, topic, written, "write to another topic, or declare this one as it is written")
+        return reason and f"{begin}: {reason}{place}"
+    if (output.format is None) != (its is None):
+        forms = ["columns" if one is None else f"values of {one.name}" for one in (output.format, its)]
+        return f"{begin}: {forms[0]} are written, and {forms[1]} declared; expected the same in both places{place}"
+    reasons = _reasons(output, topic)
+    if not reasons:
+        return None
+    return (
+        f"{begin}: {'; '.join(reasons)}; expected a declaration with the written columns, as they are or wider, with others only if they may be null, "
+        f"and with the same key\n  written:  {output.schema}; key {list(output.key)}\n  declared: {topic.schema}; key {list(topic.key)}{place}"
     )
 
 
@@ -123,12 +163,13 @@ def _maker(plan: Plan, number: int) -> Step:
     return plan.step(_write(plan, number).inputs[0])
 
 
-def _other_format(output: Output, topic: TopicDescription, written: Encoded | None) -> str | None:
-    """Why a topic does not take values of the format that is written; None if it does."""
+def _other_format(
+    output: Output, topic: TopicDescription, written: Encoded | None, others: str = "write to another topic, or delete this one"
+) -> str | None:
+    """Why a topic does not take values of the format that is written, and what `others` to do; None if it does."""
     its, own = _format(topic), output.format
     assert own is not None
     assert written is not None
-    others = "write to another topic, or delete this one"
     if its is None:
         return (
             f"it has the columns {topic.schema}, and what is written are values of {own.name}; expected to({output.topic!r}) without "

@@ -15,7 +15,7 @@ from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.plan.added_topics import WithAddedTopics
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.explain import explain_change, explain_inputs, explain_names, explain_plan, explain_program
-from streamkit.plan.inputs import KnownTopics, resolve_inputs
+from streamkit.plan.inputs import KnownTopics, resolve_inputs, sources_of
 from streamkit.plan.lowering import infer_types
 from streamkit.plan.naming import KnownNames, StepNames, name_steps
 from streamkit.plan.node import Node
@@ -168,7 +168,7 @@ def _passes(
     plan = typed(roots, inputs)
     check_times(plan, {name: node for node, name in names.steps.items()})
     yield PassResult("infer_types", partial(explain_plan, plan), plan)
-    for one in (fit_outputs(log, refuse), *passes):
+    for one in (fit_outputs(log, refuse, sources_of(roots)), *passes):
         before, plan = plan, one(plan)
         yield PassResult(one.__name__, partial(explain_change, before, plan), plan)
 

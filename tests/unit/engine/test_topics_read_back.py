@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from streamkit.engine.runs.preview import preview
 from streamkit.engine.runs.start import start
 from streamkit.errors import TopicNotFoundError, TopologyError
 from streamkit.plan.refusal import stop_at
+from streamkit.sql.script.topology import topology_of
 from streamkit.testing import TopologyTestDriver
 from tests.kit.engine_run import Run, execute, fresh_log
 
@@ -228,3 +230,66 @@ def test_a_run_once_leaves_to_the_next_one_what_it_writes(log):
         sk.run(app, engine="local", log=log, trigger=AVAILABLE_NOW).wait()
         counts.append((log.read("middle").num_rows, log.read("out").num_rows))
     assert counts == [(4, 0), (4, 4), (4, 4)]
+
+
+@pytest.mark.parametrize("declares", ["where it is read", "for the start"])
+def test_a_declaration_that_is_not_what_is_written(declares):
+    """Before there is the topic the error is of the two places of the topology, and advises nothing that needs the topic."""
+    app = sk.Topology("two_places")
+    app.stream("source", schema="k string, v int", key="k").with_columns(w=F.col("v") * 2).to("mid")
+    if declares == "for the start":
+        app.add_topic("mid", "k string, w int", key="k")
+        app.stream("mid").to("out")
+    else:
+        app.stream("mid", schema="k string, w int", key="k").to("out")
+    with sk.open_log(":memory:") as log:
+        log.create_topic("source", "k string, v int", key="k")
+        with pytest.raises(TopologyError) as caught:
+            compile_with_settings(app, log)
+
+        here = rf"{re.escape(__file__)}:\d+"
+        assert re.fullmatch(
+            r"what is written to the topic 'mid' is not what the topology declares of it: it has no column 'v'; expected a declaration with the written "
+            r"columns, as they are or wider, with others only if they may be null, and with the same key\n"
+            r"  written:  k string, v int, w int; key \['k'\]\n  declared: k string, w int; key \['k'\]"
+            rf"\n  declared at {here}\n  at {here}",
+            str(caught.value),
+        )
+        log.create_topic("mid", "k string, w int", key="k")
+        with pytest.raises(TopologyError, match="the topic 'mid' exists and does not fit: it has no column 'v'"):
+            compile_with_settings(app, log)
+
+
+def test_a_declared_format_that_is_not_what_is_written():
+    """So it is of a file whose statements give one topic two schemas, or columns and a format."""
+    made = "CREATE STREAM r {} AS SELECT k, v, t FROM s;\nCREATE STREAM r1 (k STRING {}, v INT) WITH (KAFKA_TOPIC = 'r', {});\nCREATE STREAM r2 AS SELECT k, v FROM r1;"
+    source = "CREATE STREAM s (k STRING KEY, v INT, t BIGINT) WITH (VALUE_FORMAT = 'JSON');\n"
+    avro = "VALUE_FORMAT = 'AVRO'"
+    with sk.open_log(":memory:") as log:
+        with pytest.raises(TopologyError) as caught:
+            compile_with_settings(topology_of(source + made.format(f"WITH ({avro})", "KEY", avro), "two", "two.sql"), log)
+        message = str(caught.value)
+        assert message.startswith(
+            "what is written to the topic 'r' is not what the topology declares of it: its schema does not have 't', which is written"
+        )
+        assert "declare this one as it is written\n  declared at two.sql:3:1\n  at two.sql:2:15" in message
+        with pytest.raises(
+            TopologyError,
+            match=r"columns are written, and values of avro declared; expected the same in both places\n  declared at two\.sql:3:1",
+        ):
+            compile_with_settings(topology_of(source + made.format("", "KEY", avro), "two", "two.sql"), log)
+
+
+def test_a_missing_topic_is_told_which_ones_are_there():
+    """What the topology itself makes is no topic that is there; it is named as that, since one of them may be meant."""
+    app = sk.Topology("missing")
+    app.stream("source", schema="k string, v int", key="k").to("middle")
+    app.stream("middle", schema="k string, v int", key="k").to("out")
+    with sk.open_log(":memory:") as log:
+        with pytest.raises(
+            TopicNotFoundError, match=r"'source' does not exist; the log has no topics yet; the topology makes middle\. Create it"
+        ):
+            compile_with_settings(app, log)
+        log.create_topic("sources", "k string, v int", key="k")
+        with pytest.raises(TopicNotFoundError, match=r"there are: sources; the topology makes middle; did you mean 'sources'\?"):
+            compile_with_settings(app, log)
