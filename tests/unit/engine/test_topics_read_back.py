@@ -262,22 +262,27 @@ def test_a_declaration_that_is_not_what_is_written(declares):
 
 def test_a_declared_format_that_is_not_what_is_written():
     """So it is of a file whose statements give one topic two schemas, or columns and a format."""
-    made = "CREATE STREAM r {} AS SELECT k, v, t FROM s;\nCREATE STREAM r1 (k STRING {}, v INT) WITH (KAFKA_TOPIC = 'r', {});\nCREATE STREAM r2 AS SELECT k, v FROM r1;"
-    source = "CREATE STREAM s (k STRING KEY, v INT, t BIGINT) WITH (VALUE_FORMAT = 'JSON');\n"
     avro = "VALUE_FORMAT = 'AVRO'"
+    ksql = (
+        "SET 'streamkit.sql.dialect' = 'ksql'; CREATE STREAM S (K STRING KEY, V INT, T BIGINT) WITH (VALUE_FORMAT = 'JSON');\n"
+        f"CREATE STREAM R WITH ({avro}) AS SELECT K, V, T FROM S;\n"
+        f"CREATE STREAM R1 (K STRING KEY, V INT) WITH (KAFKA_TOPIC = 'R', {avro});\nCREATE STREAM R2 AS SELECT K, V FROM R1;"
+    )
+    spark = (
+        "CREATE STREAM s (k STRING KEY, v INT);\n"
+        f"CREATE STREAM r WITH ({avro}) AS SELECT k, v FROM s;\n"
+        "CREATE STREAM r1 (k STRING KEY, v INT) WITH (KAFKA_TOPIC = 'r');\nCREATE STREAM r2 AS SELECT k, v FROM r1;"
+    )
     with sk.open_log(":memory:") as log:
         with pytest.raises(TopologyError) as caught:
-            compile_with_settings(topology_of(source + made.format(f"WITH ({avro})", "KEY", avro), "two", "two.sql"), log)
+            compile_with_settings(topology_of(ksql, "two", "two.sql"), log)
         message = str(caught.value)
-        assert message.startswith(
-            "what is written to the topic 'r' is not what the topology declares of it: its schema does not have 't', which is written"
-        )
+        begin = "what is written to the topic 'R' is not what the topology declares of it: its schema does not have 'T', which is written"
+        assert message.startswith(begin)
         assert "declare this one as it is written\n  declared at two.sql:3:1\n  at two.sql:2:15" in message
-        with pytest.raises(
-            TopologyError,
-            match=r"columns are written, and values of avro declared; expected the same in both places\n  declared at two\.sql:3:1",
-        ):
-            compile_with_settings(topology_of(source + made.format("", "KEY", avro), "two", "two.sql"), log)
+        both = r"values of avro are written, and columns declared; expected the same in both places\n  declared at two\.sql:3:1"
+        with pytest.raises(TopologyError, match=both):
+            compile_with_settings(topology_of(spark, "two", "two.sql"), log)
 
 
 def test_a_missing_topic_is_told_which_ones_are_there():
