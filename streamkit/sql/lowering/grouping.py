@@ -34,12 +34,13 @@ class GroupColumn:
     """
     An expression by which rows are grouped, and the name of its column in the result.
 
-    `type` is that of the expression where the column keeps values of another one.
+    `type` is that of the expression where the column keeps values of another one, `written` what the query has for it.
     """
 
     expression: Expression
     name: str
     type: str | None = None
+    written: str = ""
 
     @property
     def over(self) -> Expression:
@@ -82,7 +83,8 @@ class Aggregation:
             Scope(table, (), found.columns, found.key).check_condition(found.having, at)
             with written_at(at):
                 table = table.filter(Column(found.having))
-        return Scope(table, (), found.columns, found.key), found.items
+        written = {one.name: one.written for one in found.group if one.written}
+        return Scope(table, (), found.columns, found.key, grouped=written), found.items
 
     def grouped(self, items: Sequence[ChosenItem]) -> GroupedItems:
         """What the query groups by and aggregates, and its condition and items over the columns of the groups."""
@@ -118,7 +120,8 @@ class Aggregation:
                 )
             taken = [one.name for one in group.values()]
             if expression not in group:
-                group[expression] = GroupColumn(expression, self._group_name(expression, name, items, taken), type)
+                text = self.names.text.text[written.span.start : written.span.end]
+                group[expression] = GroupColumn(expression, self._group_name(expression, name, items, taken), type, text)
         return tuple(group.values())
 
     def _grouped_by(self, written: Written, items: Sequence[ChosenItem]) -> tuple[Expression, str, str | None]:

@@ -204,11 +204,24 @@ class Projection:
             rows = scope.rows.select(*(Column(Alias(item.expression, item.name)) for item in items))
         return self._result(scope, rows, items)
 
-    def unnamed_key(self, items: Sequence[ChosenItem]) -> tuple[str, ...]:
-        """The columns of the key that no item is, without the bounds of windows."""
+    def unnamed_key(self, items: Sequence[ChosenItem]) -> tuple[tuple[str, ...], ...]:
+        """The columns of the key that no item is, without the bounds of windows, each by what the query may write for it."""
         chosen = {item.expression for item in items}
         key = [name for name in self.names.scope.key or () if name not in self.names.scope.bounds]
-        return tuple(name for name in key if _reference(name) not in chosen)
+        return tuple(self._written(name) for name in key if _reference(name) not in chosen)
+
+    def _written(self, key: str) -> tuple[str, ...]:
+        """What a query may write for a column of the key: of a join the column of each side that it has compared, or ROWKEY."""
+        scope = self.names.scope
+        if key in scope.grouped:
+            return (scope.grouped[key],)
+        if scope.made_up_key:
+            return (self.names.made_up_name,)
+        if len(scope.sources) < 2:
+            return (key,)
+        return tuple(
+            f"{one.source}.{one.name}" for one in scope.columns or () if one.source and key in (one.column, one.copied)
+        ) or (key,)
 
     def with_key_of_joins(self, items: Sequence[ChosenItem]) -> tuple[ChosenItem, ...]:
         """
@@ -246,7 +259,7 @@ class Projection:
                 written.setdefault(item.expression, set()).add(item.name)
         is_joined = len(self.names.scope.sources) > 1
         names = [name for name in self.names.scope.key or () if name not in self.names.scope.bounds]
-        return () if is_joined else tuple(name for name in names if len(written.get(_reference(name), ())) > 1)
+        return () if is_joined else tuple(self._written(name)[0] for name in names if len(written.get(_reference(name), ())) > 1)
 
     def _at(self, items: Sequence[ChosenItem], span: TextSpan) -> TextLocation:
         """Where SELECT has its items."""

@@ -76,7 +76,8 @@ class Scope:
     `computed` has the columns that a clause has computed already, by the expressions that they are. `joined` has, by the name of columns
     that a join compares under one name, the column of both and the sources that have it.
     `partly_known` are sources of a join that do not say their columns, so that those alone are known which the query names with them.
-    `made_up_key` says that a full join made the key, which is no source's own column. `windows` are those of a source.
+    `made_up_key` says that a full join made the key, which is no source's own column. `windows` are those of a source. `grouped` are the columns
+    of groups and what the query has written for each.
     """
 
     rows: AnyRows
@@ -88,6 +89,7 @@ class Scope:
     partly_known: tuple[str, ...] = ()
     computed: Mapping[Expression, str] = field(default_factory=dict)
     windows: str | None = None
+    grouped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def shown(self) -> tuple[ScopeColumn, ...]:

@@ -373,9 +373,10 @@ class ScriptLowering:
         names = [column for column, _ in found.source.columns or ()]
         span = statement.query.span
         if found.unnamed_key:
+            wanted = "one of them" if len(found.unnamed_key) == 1 and len(found.unnamed_key[0]) > 1 else "it"
             raise self.text.error(
-                f"the key of {name} is {_listed(found.unnamed_key)}, and SELECT leaves it out; expected it among the columns, once. A copy "
-                f"beside the key is AS_VALUE({found.unnamed_key[0]})",
+                f"the key of {name} is {', '.join(' or '.join(each) for each in found.unnamed_key)}, and SELECT leaves it out; expected {wanted} among "
+                f"the columns, once. A copy beside the key is AS_VALUE({found.unnamed_key[0][0]})",
                 span,
             )
         if found.repeated_key:
