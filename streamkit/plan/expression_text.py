@@ -28,6 +28,7 @@ INFIX = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "remainder": "%", "like": "LIKE", "rlike": "RLIKE", "ilike": "ILIKE",
     "integral_divide": "DIV",
 }  # fmt: skip
+NAMED_BY = "@"  # between an operation that a function of ksqlDB is made of and the name of that function, which people wrote
 OF_KSQL = "ksql_"  # what the names of ksqlDB's functions begin with in trees
 GROUP_VALUES = "group values"  # the aggregate that a function in Python is called with, if it aggregates; nobody can write it
 _WITH_NULLS = {"first", "last"}  # their second argument says whether nulls are skipped
@@ -140,7 +141,8 @@ def _typed_text(expression: TypedExpression, is_shown: bool) -> str:
         return f"{_unmarked(names[0]) if is_shown else ', '.join(names)} -> {arguments[0]}"
     if isinstance(expression.value, str):
         arguments.append(_literal_text(expression.value))
-    return call_text(expression.name, arguments)
+    operation, _, function = expression.name.partition(NAMED_BY)
+    return call_text(function if is_shown and function else operation, arguments)
 
 
 def _unmarked(name: str) -> str:

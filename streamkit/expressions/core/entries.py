@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TypeVar
 
-from streamkit.plan.expression_text import OF_KSQL
+from streamkit.plan.expression_text import NAMED_BY, OF_KSQL
 
 Entry = TypeVar("Entry")
 
@@ -18,7 +18,7 @@ class Entries(dict[str, Entry]):
         self._later = later
 
     def __missing__(self, name: str) -> Entry:
-        if name.startswith(OF_KSQL):
+        if name.startswith(OF_KSQL) or NAMED_BY in name:
             import_module(self._later)
         if name not in self:
             raise KeyError(name)

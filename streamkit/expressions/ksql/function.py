@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamkit.expressions.core.operation import (
+    OPERATIONS,
+    Argument,
     Gives,
     Invocation,
     Judgement,
@@ -26,7 +28,7 @@ from streamkit.expressions.core.operation import (
 from streamkit.expressions.core.spark_text import spark_text, unseen
 from streamkit.expressions.ksql.signature import Signature, matched
 from streamkit.plan.expression import TypedExpression
-from streamkit.plan.expression_text import OF_KSQL
+from streamkit.plan.expression_text import NAMED_BY, OF_KSQL
 
 Formula = Callable[[Invocation], TypedExpression]
 BuildCall = Callable[[Invocation, str], TypedExpression]  # of a call whose arguments fit, and the type that its signature gives
@@ -53,10 +55,27 @@ class KsqlFunction:
     def rule(self, call: Invocation) -> TypedExpression:
         """The typed expression of a call, by the signature that fits best; RuleError if none fits."""
         place, gives, fitting = matched(call, self.signatures)
-        return self.builds[place](fitting, gives)
+        return _named_by(self.name, self.builds[place](fitting, gives), fitting.arguments)
 
 
 KSQL_FUNCTIONS: dict[str, KsqlFunction] = {}  # by name, in lower case
+
+
+def failing_as(operation: str, *functions: str) -> None:
+    """Let failures of an operation be told as those of functions that are made of it, since that is what people wrote."""
+    for name in functions:
+        OPERATIONS[f"{operation}{NAMED_BY}{name}"] = OPERATIONS[operation]
+
+
+def _named_by(function: str, made: TypedExpression, arguments: Sequence[Argument]) -> TypedExpression:
+    """What a call is made of, in which operations that fail as the function have its name; its arguments stay as they are."""
+    if made in arguments:
+        return made
+    name = f"{made.name.partition(NAMED_BY)[0]}{NAMED_BY}{function}"
+    inner = tuple(_named_by(function, one, arguments) for one in made.arguments)
+    if name not in OPERATIONS and inner == made.arguments:
+        return made
+    return replace(made, name=name if name in OPERATIONS else made.name, arguments=inner)
 
 
 def formula(name: str, *signatures: str) -> Callable[[Formula], Formula]:

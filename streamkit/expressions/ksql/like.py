@@ -40,7 +40,7 @@ def _like_rule(call: Invocation) -> TypedExpression:
 @operation("ksql_present", strict=False, fails=always, nullable=never_null)
 def _present(_: TypedExpression, value: Datum) -> Datum:
     """The value, which must not be null."""
-    check_rows(flags(pc.is_null(value)), "the value is null")
+    check_rows(flags(pc.is_null(value)), "LIKE compares two texts, and this one is null")
     return value
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, always_nullable, operation
-from streamkit.expressions.ksql.function import formula
+from streamkit.expressions.ksql.function import failing_as, formula
 from streamkit.expressions.ksql.java_patterns import java_pattern
 from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.expressions.texts.patterns import java_replacement, regular_expression
@@ -183,3 +183,9 @@ def _parts_of(value: str, pattern: str) -> list[str]:
         while parts and not parts[-1]:
             parts.pop()
     return parts
+
+
+failing_as("ksql_replaced", "regexp_replace")
+failing_as("ksql_extracted", "regexp_extract")
+failing_as("ksql_all_extracted", "regexp_extract_all")
+failing_as("ksql_parted", "regexp_split_to_array")

@@ -14,7 +14,7 @@ from streamkit.expressions.core.elements import Elements, on_columns
 from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, always_nullable, operation
-from streamkit.expressions.ksql.function import formula, kernel
+from streamkit.expressions.ksql.function import failing_as, formula, kernel
 from streamkit.expressions.ksql.java_maps import FEWEST_BUCKETS, buckets_of, in_buckets
 from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.expressions.ksql.operators import flags
@@ -316,3 +316,7 @@ def _not_negative(_: TypedExpression, number: pa.Array) -> pa.Array:
         flags(pc.fill_null(pc.less(number, 0), True)), "the number of characters is negative or NULL; expected one from 0 on"
     )
     return number
+
+
+failing_as("ksql_instr_from", "instr")
+failing_as("ksql_not_negative", "mask_left", "mask_right", "mask_keep_left", "mask_keep_right")

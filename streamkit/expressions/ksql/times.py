@@ -16,7 +16,7 @@ from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import values_of, with_validity
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, always_nullable, operation
 from streamkit.expressions.core.rows import broadcast
-from streamkit.expressions.ksql.function import formula, kernel
+from streamkit.expressions.ksql.function import failing_as, formula, kernel
 from streamkit.expressions.ksql.lenient_dates import FIRST_GREGORIAN_DAY, date_reader, is_read_alike
 from streamkit.expressions.times.datetime_formats import TimeReading, written
 from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, java_parsing_pattern, java_writing_pattern
@@ -396,3 +396,11 @@ def _letters(pattern: str) -> set[str]:
         return {field.letter for field in java_parsing_pattern(pattern).fields}
     except PatternError:
         return set()
+
+
+failing_as("ksql_time_by_format", "parse_timestamp", "stringtotimestamp")
+failing_as("ksql_date_by_format", "parse_date")
+failing_as("ksql_whole_date_by_format", "stringtodate")
+failing_as("ksql_formatted", "format_timestamp", "format_date", "timestamptostring", "datetostring")
+failing_as("ksql_shifted_timestamp", "timestampadd", "timestampsub")
+failing_as("ksql_shifted_date", "dateadd", "datesub")

@@ -15,7 +15,7 @@ from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import values_of, with_validity
 from streamkit.expressions.core.operation import Datum, Invocation, always, always_nullable, counted, function, operation
 from streamkit.expressions.core.spark_text import spark_text, unseen
-from streamkit.expressions.ksql.function import formula
+from streamkit.expressions.ksql.function import failing_as, formula
 from streamkit.expressions.ksql.iso_times import DAY_MILLIS
 from streamkit.expressions.ksql.signature import has_times, without_times
 from streamkit.expressions.ksql.times import (
@@ -133,3 +133,7 @@ def _shifted_time(_: TypedExpression, count: Datum, value: Datum, unit: Datum, n
 
 _shift("timeadd", 1, "The time of the day so many units later.")
 _shift("timesub", -1, "The time of the day so many units before.")
+
+
+failing_as("ksql_time_of_day_by_format", "parse_time")
+failing_as("ksql_formatted_time", "format_time")

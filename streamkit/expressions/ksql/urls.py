@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from streamkit.expressions.core.operation import Datum, Invocation, always
-from streamkit.expressions.ksql.function import formula, kernel
+from streamkit.expressions.ksql.function import failing_as, formula, kernel
 from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.expressions.texts.urls import parts_of_address
 from streamkit.plan.expression import TypedExpression
@@ -77,3 +77,6 @@ def _parameter(address: str, name: str) -> str | None:
     query = _decoded("QUERY", address)
     pairs = [] if query is None else [one.partition("=") for one in query.split("&")]
     return next((value for key, _, value in pairs if key == name), None)
+
+
+failing_as("url_decode", "url_decode_param")

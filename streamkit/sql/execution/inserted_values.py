@@ -16,6 +16,7 @@ from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.expressions.analysis.refused_functions import OF_CONTEXT
 from streamkit.expressions.core.failing_rows import noted_failures
+from streamkit.expressions.ksql.casts import base64_bytes
 from streamkit.expressions.ksql.signature import NUMBERS, is_number, kind_of, ksql_type
 from streamkit.names import TIMESTAMP
 from streamkit.plan.expression import Call, Cast, Expression, Literal, Reference
@@ -144,8 +145,15 @@ class InsertedValues:
         script = self.state.settings.script
         self._check_widens(written, type, name)
         given: Expression = Cast(batch.expression, "bigint" if name == TIMESTAMP else type)
-        if type == "binary" and isinstance(written.expression, Literal) and isinstance(written.expression.value, str):
+        if type == "binary" and isinstance(written.expression, Literal) and isinstance(text := written.expression.value, str):
             given = Call("to_bytes", (batch.expression, Literal("base64")))
+            try:
+                base64_bytes(text)
+            except ValueError:
+                raise self.state.error(
+                    f"{name} is BYTES, and {text!r} is no base 64; expected bytes as base 64, as in 'AQID', or TO_BYTES('…', 'utf8')",
+                    written.span,
+                ) from None
         try:
             wanted = script.meaning.expression(given, batch.types)
         except MeaninglessExpressionError as error:
