@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from streamkit.errors import Location, SchemaError, TopologyError
@@ -13,7 +13,6 @@ from streamkit.names import changelog_topic
 from streamkit.plan.encoding import Encoded, value_columns, with_schema
 from streamkit.plan.inputs import KnownTopics, TopicDescription, known_topic, planned_topics
 from streamkit.plan.operators.project import Project
-from streamkit.plan.operators.source import SourceNode
 from streamkit.plan.program import Output
 from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
 from streamkit.plan.steps import UNSTAGED, Plan, Step, column_of, with_operator
@@ -21,17 +20,17 @@ from streamkit.schema import Schema, check_apart_in_any_case
 
 
 def fit_outputs(
-    topics: KnownTopics | None, refuse: Refuse = stop_at, sources: Iterable[SourceNode] = ()
+    topics: KnownTopics | None, refuse: Refuse = stop_at, read_at: Mapping[str, Location | None] | None = None
 ) -> Callable[[Plan], Plan]:
     """
     The pass that gives every output the columns of its topic: their order, the wider types, and the nullable ones that nobody writes.
 
     TopologyError, with both schemas, if the topic exists and does not take what is written, or has another key; or if it is the changelog
-    of a store. Of a topic that only the topology declares the error says where, as far as the `sources` know. If `refuse` goes on, such an output
+    of a store. Of a topic that only the topology declares the error says where it is read, which is `read_at`. If `refuse` goes on, such an output
     stays as the topology has it.
     """
     declared_at: dict[str, Location | None] = dict.fromkeys(planned_topics(topics))
-    declared_at |= {one.topic: one.at for one in reversed(list(sources)) if one.topic in declared_at}
+    declared_at |= {name: at for name, at in (read_at or {}).items() if name in declared_at}
 
     def fit_outputs(plan: Plan) -> Plan:
         """Check every output against its topic, and bring its columns into the order of the topic."""

@@ -168,7 +168,8 @@ def _passes(
     plan = typed(roots, inputs)
     check_times(plan, {name: node for node, name in names.steps.items()})
     yield PassResult("infer_types", partial(explain_plan, plan), plan)
-    for one in (fit_outputs(log, refuse, sources_of(roots)), *passes):
+    read_at = {source.topic: source.at for source in reversed(sources_of(roots))}
+    for one in (fit_outputs(log, refuse, read_at), *passes):
         before, plan = plan, one(plan)
         yield PassResult(one.__name__, partial(explain_change, before, plan), plan)
 

@@ -47,8 +47,8 @@ class LoweredQuery:
     """
     The stream or table of a query; with EMIT FINAL `rows` are the table, and the query gives the final results of it.
 
-    `unnamed_key` are the columns of the key that SELECT leaves out, each by all that names it, `repeated_key` the ones that it has under several names. `named` are all others
-    as SELECT names them, in its order; it is empty for a query that only passes another one on.
+    `unnamed_key` are the columns of the key that SELECT leaves out, each by all that names it, `repeated_key` the ones that it has under several
+    names. `named` are all others as SELECT names them, in its order; it is empty for a query that only passes another one on.
     """
 
     source: QuerySource
