@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from streamkit.connectors.classes import CLASS, known_classes
 from streamkit.errors import ConfigError
+from streamkit.names import meant
 
 CONVERTERS = {
     "JsonConverter": "json", "AvroConverter": "avro", "ProtobufConverter": "protobuf", "StringConverter": "string",
@@ -59,7 +60,8 @@ def own_settings(settings: Mapping[str, str]) -> dict[str, str]:
         if full in NEAR:
             raise ConfigError(f"{CLASS} = {written!r} is not there; expected {NEAR[full]}")
         if ":" not in written and written not in known_classes():
-            raise ConfigError(f"{CLASS} = {written!r} is not there; expected one of {_classes()}")
+            near = meant(written, [*known_classes(), *CLASSES])
+            raise ConfigError(f"{CLASS} = {written!r} is not there; expected one of {_classes()}{near}")
         return _with_formats(settings)
     own = {CLASS: found.own}
     for name, value in settings.items():

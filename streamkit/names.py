@@ -26,6 +26,7 @@ And in the folder of a backup while it is not ended:
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import re
@@ -384,3 +385,10 @@ def unfinished_file(path: str, token: str) -> str:
 
 def damaged_catalog(token: str) -> str:
     return f"{CATALOG_FILE}.damaged-{token}"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """The hint at the name that is spelt most like another one, whatever their case, to be put behind a message; empty if none is."""
+    spelt = {one.lower(): one for one in known}
+    close = difflib.get_close_matches(name.lower(), spelt, 1)
+    return f"; did you mean {spelt[close[0]]!r}?" if close else ""

@@ -116,7 +116,9 @@ class SqlMagic:
     def _session(self, name: str | None) -> SqlSession:
         names: Mapping[str, Any] = self._shell.user_ns
         if name is not None:
-            found = names.get(name)
+            if name not in names:
+                raise ConfigError(f"there is no variable {name}; expected {ON} and a variable with a log or a SqlSession")
+            found = names[name]
             if not isinstance(found, Log | SqlSession):
                 raise ConfigError(
                     f"found {ON} {name}, which is {type(found).__name__}; expected a variable with a log or a SqlSession"

@@ -128,7 +128,19 @@ def _enter(name: str, signatures: Sequence[str], described: Callable[..., Any], 
         KSQL_FUNCTIONS[name].builds.append(build)
 
 
+ELSEWHERE = {  # functions of Spark and of other SQL, by the name of what ksqlDB has for it
+    "upper": "UCASE", "lower": "LCASE", "length": "LEN", "char_length": "LEN", "substr": "SUBSTRING", "nvl": "COALESCE", "isnull": "IS NULL",
+    "if": "CASE WHEN", "iif": "CASE WHEN", "pow": "POWER", "ceiling": "CEIL", "rand": "", "first": "EARLIEST_BY_OFFSET",
+    "last": "LATEST_BY_OFFSET", "first_value": "EARLIEST_BY_OFFSET", "last_value": "LATEST_BY_OFFSET", "approx_count_distinct": "COUNT_DISTINCT",
+    "size": "ARRAY_LENGTH", "cardinality": "ARRAY_LENGTH", "to_json": "TO_JSON_STRING", "get_json_object": "EXTRACTJSONFIELD",
+    "json_extract": "EXTRACTJSONFIELD", "date_format": "FORMAT_TIMESTAMP", "to_timestamp": "PARSE_TIMESTAMP", "to_date": "PARSE_DATE",
+    "now": "ROWTIME, the time of the record", "current_timestamp": "ROWTIME, the time of the record", "getdate": "ROWTIME, the time of the record",
+}  # fmt: skip
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
-    """A hint at the names that are spelt alike; empty if none is."""
+    """A hint at what ksqlDB has for a function of other SQL, or else at the names that are spelt alike; empty if none is."""
+    if known_as := ELSEWHERE.get(name.lower()):
+        return f"; it has {known_as}"
     close = difflib.get_close_matches(name.lower(), sorted({one.lower() for one in names}), 3)
     return f"; did you mean {', '.join(map(str.upper, close))}?" if close else ""

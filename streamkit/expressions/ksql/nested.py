@@ -29,6 +29,7 @@ from streamkit.expressions.ksql.java_maps import buckets_of, in_buckets, latest_
 from streamkit.expressions.ksql.operators import as_type, listed_as_one_type, operator
 from streamkit.expressions.ksql.signature import ksql_type, wider
 from streamkit.expressions.nested.arrays import picked
+from streamkit.names import meant
 from streamkit.plan.expression import TypedExpression
 from streamkit.recast import recast
 
@@ -41,7 +42,8 @@ def _field_rule(call: Invocation) -> TypedExpression:
     if fields is None:
         raise RuleError(f"-> takes a STRUCT; found {ksql_type(value.type)}")
     if str(name.value) not in dict(fields):
-        raise RuleError(f"the struct has no field {name.value}; its fields are {', '.join(field for field, _ in fields)}")
+        names = [field for field, _ in fields]
+        raise RuleError(f"the struct has no field {name.value}{meant(str(name.value), names)}; its fields are {', '.join(names)}")
     return call.of("get_field", value, name)
 
 

@@ -19,7 +19,7 @@ from streamkit.expressions.core.operation import Invocation, RuleError, always_n
 from streamkit.expressions.core.recording import ColumnArguments, listed, recorded
 from streamkit.expressions.core.spark_text import quoted, spark_text, text_of, unseen
 from streamkit.expressions.nested.arrays import with_integer
-from streamkit.names import spellings
+from streamkit.names import meant, spellings
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.recast import recast
 
@@ -67,7 +67,7 @@ def place_of(type: str, name: str) -> int:
     names = [field for field, _ in fields_of(type) or ()]
     found = spellings(name, names)
     if not found:
-        raise RuleError(f"{type} has no field {name!r}; its fields are {', '.join(names)}")
+        raise RuleError(f"{type} has no field {name!r}{meant(name, names)}; its fields are {', '.join(names)}")
     if len(found) > 1:
         raise RuleError(
             f"{name!r} may be any of the fields {', '.join(found)} of {type}, which differ in case only; expected one of these spellings"

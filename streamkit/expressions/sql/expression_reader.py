@@ -23,6 +23,10 @@ from streamkit.plan.text_span import TextSpan
 
 Part = TypeVar("Part")
 ALSO_FUNCTIONS = ("ANY", "SOME", "EXISTS", "LIKE", "ILIKE", "RLIKE", "REGEXP")  # keywords that may be called
+NO_ARROW = (
+    "a field of a struct is written with a point, as in address.street, and -> is of a lambda, which is an argument of a function; in the ksql "
+    "dialect it is address->street"
+)
 DEPTH_MAX = 64  # parentheses, calls and signs within each other
 CASTS = {  # types that may be called as functions
     name: normalise_type(name)
@@ -249,14 +253,23 @@ class ExpressionReader(LiteralReader):
                 found = following
             elif key == "[":
                 self.move()
+                is_array = isinstance(found, Reference) and found.name.upper() == "ARRAY"
                 found = Call("get_item", (found, self.value()))
+                if is_array and self.is_at(","):
+                    raise self._unusable("ARRAY[…] is of the ksql dialect; an array is written array(1, 2) here")
                 self.expect("]")
                 self.made(found, start)
-            elif self.dialect.has_arrows or key == "->":
+            elif self.dialect.has_arrows:
                 break
+            elif key == "->":
+                raise self._unusable(NO_ARROW)
             elif key == "::":
                 self.move()
                 found = self.made(self.cast(found, self.type()), start)
+            elif key == ":" and self.is_before("="):
+                raise self._unusable(
+                    "`:=` is of the ksql dialect; a struct is written named_struct('a', 1, 'b', 2) here, and a map map('k', 1)"
+                )
             elif key == ":":
                 raise self._unusable("a path into a variant (:) cannot be used; read JSON by get_json_object or from_json")
             else:
@@ -305,6 +318,11 @@ class ExpressionReader(LiteralReader):
 
     def _strange(self) -> Expression:
         if self.is_at("*"):
+            called = self.words[self.place - 2] if self.place > 1 and self.words[self.place - 1].key == "(" else None
+            if called is not None and called.kind == "name" and called.key not in self.dialect.reserved:
+                raise self._unusable(
+                    f"{called.text}(*) counts nothing: only count(*) has a *, and counts rows; expected count(*), or a column"
+                )
             raise self._unusable(self.no_star)
         if self.is_at("?", ":"):
             raise self._unusable(self.no_parameters)
@@ -421,8 +439,10 @@ class ExpressionReader(LiteralReader):
 
     def _call_or_column(self) -> Expression:
         following = self.ahead().key
-        if following == ("=>" if self.dialect.has_arrows else "->"):
+        if following == "=>" and self.dialect.has_arrows:
             raise self._unusable("a lambda stands only as an argument of a function")
+        if following == "->" and not self.dialect.has_arrows:
+            raise self._unusable(NO_ARROW)
         if following == "(":
             return self._call()
         start = self.word.start

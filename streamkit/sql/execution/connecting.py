@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.names import NAME_LENGTH_MAX, is_name, name_flaw, quoted_name
+from streamkit.names import NAME_LENGTH_MAX, is_name, meant, name_flaw, quoted_name
 from streamkit.sql.execution.script_state import Changed, ScriptState
+from streamkit.sql.tree.span import TextSpan
 from streamkit.sql.tree.statements import CreateConnector, DropConnector
 
 
@@ -38,23 +41,27 @@ def create_connector(state: ScriptState, statement: CreateConnector) -> Changed:
     names = [setting for setting, _ in statement.settings]
     twice = next((one for one in names if names.count(one) > 1), None)
     if twice is not None:
-        raise state.error(f"the setting {twice!r} is there twice; expected it once", statement.span)
+        raise state.error(f"the setting {twice!r} is there twice; expected it once", _place(statement, twice))
     settings = dict(statement.settings)
     own = settings.pop("name", name)
     if str(own).lower() != name.lower():
         raise state.error(
-            f"the connector is called {name}, and its setting name is {own!r}; expected no setting name", statement.span
+            f"the connector is called {name}, and its setting name is {own!r}; expected no setting name",
+            _place(statement, "name"),
         )
     try:
         connector = DeclaredConnector(name, own_settings(settings))
         kind = "source" if issubclass(connector.check(), Source) else "sink"
     except (ConfigError, SchemaError) as error:
-        raise state.error(f"the connector {name} cannot be made: {error}", statement.span) from None
+        told = str(error)
+        named = next((one for one in names if re.search(rf"(?<![\w.]){re.escape(one)}(?![\w.])", told)), None)
+        raise state.error(f"the connector {name} cannot be made: {told}", _place(statement, named)) from None
     if kind != statement.kind:
         raise state.error(
             f"{connector.settings['connector.class']} is a {kind}; expected CREATE {kind.upper()} CONNECTOR {name}",
-            statement.span,
+            _place(statement, "connector.class"),
         )
+    missing = _missing_topics(state, settings.get("topics", "")) if kind == "sink" else ""
     topic = state.definitions.find_topic(TOPIC)
     if topic is None:
         topic = declared_topic()
@@ -62,7 +69,25 @@ def create_connector(state: ScriptState, statement: CreateConnector) -> Changed:
     state.rows.setdefault(TOPIC, []).extend(declaration(topic, connector, state.log.clock.now_ms()))
     state.connectors[name] = connector
     state.definitions = state.definitions.with_more()
-    return Changed(f"The {kind} {name} is declared; streamkit sql serve and streamkit connect run run it.")
+    return Changed(f"The {kind} {name} is declared; streamkit sql serve and streamkit connect run run it.{missing}")
+
+
+def _missing_topics(state: ScriptState, written: str) -> str:
+    """What is to be known of topics that a sink reads and that are not there yet; what a placeholder stands for is known where it runs."""
+    names = [one.strip() for one in written.split(",")]
+    missing = [one for one in names if one and "${" not in one and state.definitions.find_topic(one) is None]
+    there = state.definitions.topics()
+    told = [
+        f" There is no topic {one!r} yet{meant(one, there)}; the sink fails, and is tried again, until there is one."
+        for one in missing
+    ]
+    return "".join(told)
+
+
+def _place(statement: CreateConnector, setting: str | None) -> TextSpan:
+    """Where a setting is written; the statement if that is not known."""
+    places = [place for (name, _), place in zip(statement.settings, statement.places) if name == setting]
+    return places[-1] if places else statement.span
 
 
 def drop_connector(state: ScriptState, statement: DropConnector) -> Changed:

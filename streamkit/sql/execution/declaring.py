@@ -14,7 +14,7 @@ from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.catalog.sql_types import StoredType
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.topic import Topic
-from streamkit.names import is_name, spellings
+from streamkit.names import is_name, meant, spellings
 from streamkit.plan.added_topics import created
 from streamkit.plan.decoding import decoded
 from streamkit.plan.inputs import resolve_inputs, sources_of
@@ -195,7 +195,8 @@ class _SourceDeclaration:
             near = difflib.get_close_matches(declared.name.text, topic.schema.names, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise self.state.error(
-                f"the topic {topic.name} has no column {declared.name.text!r}; it has {', '.join(topic.schema.names)}{hint}",
+                f"the topic {topic.name} has no column {declared.name.text!r}; it has {', '.join(topic.schema.names)}{hint}; a column is added by "
+                f"ALTER {self.statement.kind.upper()} {self.statement.name.text} ADD COLUMN once the stream or table is declared",
                 declared.span,
             )
         (name,) = found
@@ -317,6 +318,9 @@ def drop_type(state: ScriptState, statement: DropType) -> Changed:
         if statement.if_exists:
             return Changed(f"There is no type {statement.name.text}.")
         there = ", ".join(state.definitions.types) or "none"
-        raise state.error(f"there is no type {statement.name.text!r}; there are {there}", statement.span)
+        raise state.error(
+            f"there is no type {statement.name.text!r}; there are {there}{meant(statement.name.text, state.definitions.types)}",
+            statement.name.span if statement.name.span.end else statement.span,
+        )
     state.definitions = state.definitions.without_type(known.name)
     return Changed(f"Type {known.name} is gone; columns that have it keep {known.type}.")

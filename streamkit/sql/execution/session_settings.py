@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from streamkit.errors import ConfigError, TopologyError
+from streamkit.names import meant
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.settings import ENGINE, OFFSET_RESET, SETTINGS, ScriptSettings, plain_name
 from streamkit.sql.tree.statements import Define, Set
@@ -57,11 +58,17 @@ class SessionSettings:
             raise text.error(f"{name} is a setting of a file, which is one application; here each query is one", statement.span)
         if name == OFFSET_RESET:
             if value not in (None, EARLIEST, LATEST):
-                raise text.error(f"{OFFSET_RESET} is {value!r}; expected {EARLIEST!r} or {LATEST!r}", statement.span)
+                raise text.error(
+                    f"{OFFSET_RESET} is {value!r}; expected {EARLIEST!r} or {LATEST!r}{meant(str(value), (EARLIEST, LATEST))}",
+                    statement.span,
+                )
             found = replace(self, offset_reset=value or LATEST)
         elif name == ENGINE:
             if value not in (None, *ENGINES):
-                raise text.error(f"{ENGINE} is {value!r}; expected {' or '.join(map(repr, ENGINES))}", statement.span)
+                raise text.error(
+                    f"{ENGINE} is {value!r}; expected {' or '.join(map(repr, ENGINES))}{meant(str(value), ENGINES)}",
+                    statement.span,
+                )
             found = self
         else:
             found = replace(self, script=self.script.with_set(statement, text, OF_A_SESSION))

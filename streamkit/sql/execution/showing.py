@@ -24,6 +24,7 @@ from streamkit.sql.execution.session_settings import TOLD
 from streamkit.sql.execution.stored_source import is_ksql
 from streamkit.sql.lowering.scope import bounds_in
 from streamkit.sql.printer.names import name_text
+from streamkit.sql.tree.span import TextSpan
 from streamkit.sql.tree.statements import STREAM, TABLE, Describe, Show
 
 RUNS, WAITS, IS_PAUSED, HAS_FAILED = "RUNNING", "WAITING", "PAUSED", "ERROR"
@@ -222,8 +223,12 @@ def _function(state: ScriptState, name: str, statement: Describe) -> pa.Table:
     found = [one for one in registered if one.name.lower() == name.lower()] or functions_called(dialect, name)
     if not found:
         near = nearest_function(dialect, name, [one.name for one in registered])
-        raise state.error(f"there is no function {name}{f'; did you mean {near}?' if near else ''}", statement.span)
+        raise state.error(f"there is no function {name}{f'; did you mean {near}?' if near else ''}", _name_span(statement))
     return table_of(("function", "kind", "meaning"), [(one.name, one.kind, one.meaning) for one in found])
+
+
+def _name_span(statement: Describe) -> TextSpan:
+    return statement.name.span if statement.name is not None and statement.name.span.end else statement.span
 
 
 def _connectors(state: ScriptState, subject: str) -> pa.Table:
@@ -255,7 +260,7 @@ def _connector(state: ScriptState, name: str, statement: Describe) -> pa.Table:
     if found is None:
         near = difflib.get_close_matches(name, all_settings, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(all_settings) or 'none'}"
-        raise state.error(f"there is no connector {name!r}; {hint}", statement.span)
+        raise state.error(f"there is no connector {name!r}; {hint}", _name_span(statement))
     tasks = [(f"task {one.task}", f"{one.state} {one.trace}".strip()) for one in read_status(state.log) if one.connector == name]
     return table_of(("setting", "value"), [*sorted(found.items()), *tasks])
 

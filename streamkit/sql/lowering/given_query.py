@@ -9,6 +9,7 @@ from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
 from streamkit.dsl.topology import Topology
 from streamkit.errors import Location, TopologyError
+from streamkit.names import meant
 from streamkit.plan.location import written_at
 from streamkit.sql.lowering.lowering import lowered
 from streamkit.sql.lowering.scope import AnyRows, QuerySource, source_of
@@ -25,6 +26,15 @@ def given_query(topology: Topology, text: str, handles: Mapping[str, object], at
     sources = {name: _source(topology, name, handle, at) for name, handle in handles.items()}
     script = ScriptText(text, called_at=at)
     query = _query(text, script)
+    known = {name.lower() for name in sources}
+    for read in query.sources_read():
+        if read.text.lower() not in known:
+            there = ", ".join(sources) or "none"
+            raise script.error(
+                f"there is no stream or table {read.text!r} for this query; there are {there}{meant(read.text, sources)}; expected it by its "
+                f"name, as in app.sql(…, {read.text}=stream)",
+                read.span,
+            )
     found = lowered(query, sources, script)
     if not found.is_final:
         return found.rows

@@ -163,7 +163,7 @@ class QueryLowering:
         source = self.query.source
         if source is None:
             raise self._error(
-                "a query in a topology reads a stream or table; expected FROM. SELECT without FROM is run once, by `streamkit sql`",
+                "a query that goes on reads a stream or table; expected FROM. SELECT without FROM is run once, without EMIT, by `streamkit sql`",
                 self.query.span,
             )
         if not self.query.joins:

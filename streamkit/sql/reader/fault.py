@@ -10,7 +10,7 @@ from streamkit.expressions.sql.refusal import SqlRefusedError, UnexpectedWordErr
 from streamkit.expressions.sql.word import Word
 from streamkit.plan.text_span import TextSpan
 from streamkit.sql.reader.asking_reader import asked
-from streamkit.sql.reader.clause_reader import CLAUSES
+from streamkit.sql.reader.clause_reader import CLAUSES, MILLIS
 
 SIMILARITY = 0.7  # of a word to the one that was meant; 1 is the same
 SHOWN_LENGTH = 60  # of a word in a message
@@ -34,7 +34,9 @@ def fault_of(error: SqlRefusedError, words: Sequence[Word], dialect: Dialect, im
     if alias in implicit_aliases and (nearest := _nearest(words[alias], words[:alias], dialect)):
         if nearest != words[alias].key:
             return f"found {words[alias].text}; did you mean {nearest}?", words[alias].span
-        return f"found {_shown(error.found)} behind {nearest}; {_partners(nearest)}", error.found.span
+        meant = difflib.get_close_matches(error.found.key, CLAUSES.get(nearest, ()), 1, SIMILARITY)
+        hint = f"; did you mean {meant[0]}?" if meant else ""
+        return f"found {_shown(error.found)} behind {nearest}; {_partners(nearest)}{hint}", error.found.span
     nearest = _nearest(error.found, words[: error.place], dialect)
     hint = f"; did you mean {nearest}?" if nearest and nearest != error.found.key else _quoting_hint(error, words, dialect)
     expected = error.expected or _behind_statement(words[: error.place], dialect)
@@ -45,7 +47,9 @@ def _nearest(word: Word, before: Sequence[Word], dialect: Dialect) -> str:
     """The keyword that could be behind some words and is most like the one that is there; empty if none is like it."""
     if word.kind != "name":
         return ""
-    close = difflib.get_close_matches(word.key, sorted(asked(before, dialect).keywords), 1, SIMILARITY)
+    keywords = asked(before, dialect).keywords
+    one_of_each = {unit for unit in MILLIS if f"{unit}S" in keywords}
+    close = difflib.get_close_matches(word.key, sorted(keywords | one_of_each), 1, SIMILARITY)
     return close[0] if close else ""
 
 

@@ -93,6 +93,8 @@ class QueryReader(ClauseReader):
                 self.word,
             )
         self._check_other_clause()
+        if [one.key for one in self.words[max(self.place - 2, 0) : self.place]] == ["AS", "OF"] and self.word.kind == "name":
+            raise self._refused("AS OF has a constant time behind it, as in AS OF '2026-01-31 10:00:00'", self.word)
         return replace(found, span=self.span_from(begin))
 
     def _check_other_clause(self) -> None:
@@ -103,6 +105,8 @@ class QueryReader(ClauseReader):
     def _item(self) -> SelectItem:
         begin = self.word
         if self.took("*"):
+            if self.is_at("EXCEPT", "EXCLUDE") and self.is_before("(") and self.ahead(2).key not in ("SELECT", "("):
+                raise self._refused(f"there is no * {self.word.key}; name the columns one by one", self.word)
             return Star(None, begin.span)
         if begin.kind in ("name", "quoted") and self.is_before(".") and self.ahead(2).key == "*":
             qualifier = self.written_name()
@@ -150,6 +154,9 @@ class QueryReader(ClauseReader):
         self.expect("JOIN")
         right = self._relation()
         within = self._within() if self.is_at("WITHIN") else None
+        before = self.words[self.place - 1]
+        if before.key == "USING" and self.is_at("("):
+            raise self._refused("there is no USING; name the columns that are equal: JOIN … ON a.id = b.id", before)
         self.expect("ON")
         on = self.written()
         if self.is_at("WITHIN"):
@@ -222,6 +229,8 @@ class QueryReader(ClauseReader):
 
     def _group(self) -> list[Written]:
         """An expression, or several in parentheses."""
+        if (self.is_at("ROLLUP", "CUBE") and self.is_before("(")) or (self.is_at("GROUPING") and self.is_before("SETS")):
+            raise self._refused(f"there is no {self.word.key} of groups; write a query for each grouping", self.word)
         place = self.place
         if self.took("(") and self._has_comma_before_closing():
             found = [self.written()]

@@ -16,6 +16,7 @@ from streamkit.expressions.sql.expression_reader import NestedTooDeeplyError
 from streamkit.expressions.sql.refusal import SqlRefusedError
 from streamkit.expressions.sql.word import Word
 from streamkit.expressions.sql.words import comments_between, cut
+from streamkit.names import meant
 from streamkit.plan.location import IN_PYTHON, TextLocation
 from streamkit.plan.text_span import TextSpan
 from streamkit.sql.reader.asking_reader import ExpectedWords, asked
@@ -208,6 +209,9 @@ class _ScriptReader:
     def _set_dialect(self, statement: Set) -> None:
         dialect = SPARK if statement.value is None else DIALECTS.get(statement.value.lower())
         if dialect is None:
-            self.faults.append((f"there is no dialect {statement.value!r}; expected {' or '.join(DIALECTS)}", statement.span))
+            hint = meant(str(statement.value), DIALECTS)
+            self.faults.append(
+                (f"there is no dialect {statement.value!r}; expected {' or '.join(DIALECTS)}{hint}", statement.span)
+            )
             return
         self.reading.dialect = dialect

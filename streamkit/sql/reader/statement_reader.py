@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from streamkit.expressions.sql.refusal import SyntaxRefusedError
+from streamkit.plan.text_span import TextSpan
 from streamkit.sql.reader.clause_reader import FUNCTION, OTHER, QUERY, SOURCE, TYPE
 from streamkit.sql.reader.query_reader import QueryReader
 from streamkit.sql.tree.span import Name, Written
@@ -47,7 +48,16 @@ OTHER_STATEMENTS = {  # which other SQL has, with the way to say it here
     "VALUES": "write the rows into a stream or table: INSERT INTO name VALUES (…)",
     "UPDATE": "a row that is inserted into a table replaces the row of its key: INSERT INTO name VALUES (…)",
     "MERGE": "a row that is inserted into a table replaces the row of its key: INSERT INTO name VALUES (…)",
-    "TRUNCATE": "delete the rows of a table by DELETE FROM name, or drop the stream or table and its topic: DROP … DELETE TOPIC",
+    "TRUNCATE": "delete rows of a table by their keys: DELETE FROM name WHERE key = …; or drop the stream or table and its topic, and create it "
+    "again: DROP … DELETE TOPIC",
+    "DESC": "write DESCRIBE name",
+    "RUN_SCRIPT": "write RUN SCRIPT 'file'",
+    "OUTPUT": "streamkit sql --json writes rows in JSON",
+    "SPOOL": "let your shell keep what streamkit sql -f FILE writes",
+    "HISTORY": "the prompt of streamkit sql goes through earlier texts by the arrow keys",
+    "CLEAR": "your terminal clears itself, often by Ctrl-L",
+    "VERSION": "streamkit --version says it",
+    "SERVER": "streamkit sql --log ADDRESS opens another log",
     "BEGIN": "the statements of one text that change something are one transaction",
     "COMMIT": "the statements of one text that change something are one transaction",
     "USE": "a session has one log; open a session of the other log",
@@ -94,6 +104,10 @@ class StatementReader(QueryReader):
         or_replace = self._took_words("OR", "REPLACE")
         if not or_replace and self.is_at("TYPE"):
             return self._create_type()
+        if self.is_at("CONNECTOR"):
+            raise self._refused(
+                "a connector reads or writes; expected CREATE SOURCE CONNECTOR or CREATE SINK CONNECTOR", self.word
+            )
         if not or_replace and self.is_at("SOURCE", "SINK") and self.is_before("CONNECTOR"):
             return self._create_connector()
         is_read_only = self.took("SOURCE")
@@ -177,8 +191,14 @@ class StatementReader(QueryReader):
         if_not_exists = self._if_not_exists()
         name = self.written_name()
         self.expect("WITH")
-        settings = self._in_parentheses(self._setting)
-        return CreateConnector(kind, name, tuple(settings), if_not_exists)
+        settings = self._in_parentheses(self._placed_setting)
+        places = tuple(place for _, place in settings)
+        return CreateConnector(kind, name, tuple(setting for setting, _ in settings), if_not_exists, places)
+
+    def _placed_setting(self) -> tuple[tuple[str, str], TextSpan]:
+        begin = self.word
+        setting = self._setting()
+        return setting, self.span_from(begin)
 
     def _setting(self) -> tuple[str, str]:
         """A setting of a connector and its value, as texts."""
@@ -307,6 +327,8 @@ class StatementReader(QueryReader):
             self.expect(SHOWN_BY_TWO[word.key])
             subject = f"{word.key} {SHOWN_BY_TWO[word.key]}".lower()
             return Show(subject, word.key == "ALL" and self.took("EXTENDED"))
+        if word.key in ("COLUMNS", "CREATE"):
+            raise self._refused(f"there is no SHOW {word.key}; DESCRIBE name shows columns, DESCRIBE name EXTENDED more", word)
         if word.key not in SHOWN:
             raise self.unexpected(A_SHOWN)
         self.move()

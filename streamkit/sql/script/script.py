@@ -291,7 +291,10 @@ class ScriptLowering:
         nearest = next((one for one in names if close and one.lower() == close[0]), None)
         hint = f"; did you mean {nearest!r}?" if nearest else ""
         there = ", ".join(names) or "none"
-        return self.text.error(f"there is no stream or table {name!r}; there are {there}{hint}", span)
+        declares = (
+            "" if self._others is not no_others else f". A file declares what it reads: CREATE STREAM {name} (column type, …)"
+        )
+        return self.text.error(f"there is no stream or table {name!r}; there are {there}{hint}{declares}", span)
 
     def _query(self, query: WrittenQuery) -> LoweredQuery:
         """The rows of a query, once those of its sources are known."""

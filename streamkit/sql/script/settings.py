@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from streamkit.errors import TopologyError
+from streamkit.names import meant
 from streamkit.plan.on_error import FAIL, SKIP, OnError, dead_letter
 from streamkit.sql.ksql.expressions import KsqlMeaning
 from streamkit.sql.lowering.ksql_meaning import KSQL, KsqlDialect
@@ -138,7 +139,9 @@ class ScriptSettings:
             return replace(self.formats, wraps_one_column=self._flag(statement, True, text))
         format = None if value is None else value.upper()
         if format is not None and format not in KSQL_FORMATS:
-            raise text.error(f"{name} is {value!r}; expected one of {', '.join(KSQL_FORMATS)}", statement.span)
+            raise text.error(
+                f"{name} is {value!r}; expected one of {', '.join(KSQL_FORMATS)}{meant(str(value), KSQL_FORMATS)}", statement.span
+            )
         return replace(self.formats, value=format) if name == VALUE_FORMAT else replace(self.formats, key=format)
 
     @staticmethod
@@ -147,7 +150,10 @@ class ScriptSettings:
         if statement.value is None:
             return default
         if statement.value.lower() not in ("true", "false"):
-            raise text.error(f"{statement.name.lower()} is {statement.value!r}; expected true or false", statement.span)
+            raise text.error(
+                f"{statement.name.lower()} is {statement.value!r}; expected true or false{meant(statement.value, ('true', 'false'))}",
+                statement.span,
+            )
         return statement.value.lower() == "true"
 
     @staticmethod
@@ -174,8 +180,9 @@ class ScriptSettings:
                 return dead_letter(words[1])
         except TopologyError as error:
             raise text.error(error.message, statement.span) from None
+        hint = meant(words[0] if words else "", (FAIL, SKIP, "dead_letter"))
         raise text.error(
-            f"{ON_ERROR} is {value!r}; expected 'fail', 'skip', or 'dead_letter' and the name of a topic, as in 'dead_letter broken'",
+            f"{ON_ERROR} is {value!r}; expected 'fail', 'skip', or 'dead_letter' and the name of a topic, as in 'dead_letter broken'{hint}",
             statement.span,
         )
 

@@ -238,7 +238,10 @@ class KsqlFormat:
                 name, f"NATIVE writes a key as one text, and these are {names}; expected JSON, or another format"
             )
         if format == KAFKA and len(columns) > 1:
-            raise self.properties.error(name, f"KAFKA holds one column, and these are {', '.join(name for name, _ in columns)}")
+            raise self.properties.error(
+                name,
+                f"KAFKA holds one column, and these are {', '.join(name for name, _ in columns)}; expected {name} = 'JSON', or another format of several",
+            )
         for column, type in columns:
             if format == KAFKA and type not in KAFKA_TYPES:
                 raise self.properties.error(name, f"KAFKA holds INT, BIGINT, DOUBLE, STRING and BYTES; {column} is {type}")

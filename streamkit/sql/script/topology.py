@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streamkit.dsl.topology import Topology
 from streamkit.errors import ConfigError, SqlError
-from streamkit.plan.location import IN_PYTHON
+from streamkit.plan.location import IN_PYTHON, TextLocation
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.reader.script import read_script
 from streamkit.sql.script.script import lowered_script
@@ -21,7 +21,9 @@ def topology_of(text: str, name: str, file: str = IN_PYTHON) -> Topology:
     statements = read_script(text, file=file)
     topology, faults = lowered_script(statements, ScriptText(text, file), name)
     if faults:
-        raise SqlError(faults)
+        raise SqlError(
+            sorted(faults, key=lambda one: (one.at.line, one.at.column) if isinstance(one.at, TextLocation) else (0, 0))
+        )
     if not topology.roots:
         raise ConfigError(
             f"{'the text' if file == IN_PYTHON else repr(file)} has no query that goes on, so nothing would run; expected CREATE STREAM … AS "

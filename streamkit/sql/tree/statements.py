@@ -213,6 +213,7 @@ class CreateConnector(Statement):
     name: Name
     settings: tuple[tuple[str, str], ...]
     if_not_exists: bool = False
+    places: tuple[TextSpan, ...] = field(default=(), compare=False, repr=False)  # of the settings
 
 
 @dataclass(frozen=True)

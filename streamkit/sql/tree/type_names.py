@@ -22,7 +22,8 @@ from streamkit.errors import SchemaError
 _FIELD = re.compile(r"(?:`((?:[^`]|``)+)`|(\w+)):(.+)", re.DOTALL)
 TIME = "time"  # a time of day, which ksqlDB has and Spark lacks
 BUILT_IN = {*ARROW_TYPES, *SYNONYMS, TIME} - {"void"}
-READ_OTHERWISE = {*BUILT_IN, "array", "map", "struct", "varchar", "bytes"}  # what a name without quotes would be read as
+OTHER_NAMES = ("varchar", "bytes", "integer")  # of types that are built in
+READ_OTHERWISE = {*BUILT_IN, "array", "map", "struct", *OTHER_NAMES}  # what a name without quotes would be read as
 
 
 def named_type(name: str) -> str:
@@ -65,7 +66,7 @@ def resolved_type(type: str, types: Mapping[str, str]) -> str:
         return TIME
     if type.startswith("decimal(") or type.lower() in BUILT_IN:
         return normalise_type(type)
-    close = difflib.get_close_matches(name.lower(), sorted({*(one.lower() for one in types), *BUILT_IN}), 1)
+    close = difflib.get_close_matches(name.lower(), sorted({*(one.lower() for one in types), *BUILT_IN, *OTHER_NAMES}), 1)
     hint = f"; did you mean {close[0]}?" if close else ""
     there = f"CREATE TYPE has made {', '.join(types)}" if types else "CREATE TYPE makes one"
     raise SchemaError(f"there is no type {name}{hint}; {there}")

@@ -85,7 +85,7 @@ def test_which_log_is_meant(shell, log):
             assert len(shell.run_line_magic("sql", "SHOW TOPICS")) == 1
             with pytest.raises(SqlError, match="did you mean SELECT"):
                 shell.run_line_magic("sql", "SELEC 1")
-    with pytest.raises(ConfigError, match="which is NoneType"):
+    with pytest.raises(ConfigError, match="there is no variable"):
         shell.run_cell_magic("sql", "--on nothing", "SHOW STREAMS")
 
 

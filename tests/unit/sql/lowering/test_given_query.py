@@ -74,7 +74,7 @@ def test_the_compiler_points_into_the_text(app):
         ("CREATE STREAM s AS SELECT * FROM clicks", r"sql\(\) of a topology is one query"),
         ("SELECT * FROM clicks; SELECT * FROM clicks", r"sql\(\) of a topology is one query"),
         ("SELECT 1 AS one", "expected FROM"),
-        ("SELECT * FROM click", "there is no stream or table 'click'; .*did you mean 'clicks'"),
+        ("SELECT * FROM click", "there is no stream or table 'click' for this query; .*did you mean 'clicks'"),
     ],
 )
 def test_what_is_no_query_is_named(app, clicks, text, message):

@@ -1,0 +1,107 @@
+"""What a message offers in the place of a wrong name or value, and the place that it points at."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkit.dsl.topology import Topology
+from streamkit.errors import SqlError, TopologyError
+from streamkit.sql.script.topology import topology_of
+
+DECLARED = "CREATE STREAM o (id INT KEY, name STRING, addr STRUCT<street STRING, zip INT>, items ARRAY<STRUCT<sku STRING>>)"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT addr.stret FROM o", "has no field 'stret'; did you mean 'street'?; its fields are street, zip"),
+        ("SELECT items[1].skuu FROM o", "has no field 'skuu'; did you mean 'sku'?"),
+        ("CREATE STREAM x (a VARCHR)", "there is no type VARCHR; did you mean varchar?"),
+        ("CREATE STREAM x (a STRNG)", "there is no type STRNG; did you mean string?"),
+        ("SET 'auto.offset.reset' = 'earlyest'", "expected 'earliest' or 'latest'; did you mean 'earliest'?"),
+        ("SET 'streamkit.on.error' = 'skp'", "did you mean 'skip'?"),
+        ("SET 'streamkit.on.error' = 'dead_leter broken'", "did you mean 'dead_letter'?"),
+        ("SET 'streamkit.engine' = 'Locl'", "expected 'local' or 'spark'; did you mean 'local'?"),
+        ("SET 'ksql.persistence.wrap.single.values' = 'flase'", "expected true or false; did you mean 'false'?"),
+        ("SET 'ksql.persistence.default.format.value' = 'JSN'", "did you mean 'JSON'?"),
+        ("CREATE OR REPLACE STREAM o (id INT KEY, age INT)", "a column is added by ALTER STREAM o ADD COLUMN once"),
+        (
+            "SELECT 1 AS a EMIT CHANGES",
+            "a query that goes on reads a stream or table; expected FROM. SELECT without FROM is run once",
+        ),
+    ],
+)
+def test_the_nearest_name_is_told(sql, text, message):
+    """Of fields, types, values of settings; and the statement that does what was meant."""
+    sql.execute(DECLARED)
+    with pytest.raises(SqlError) as caught:
+        sql.execute(text)
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [("UPPER(name)", "it has UCASE"), ("LOWER(name)", "it has LCASE"), ("LENGTH(name)", "it has LEN"), ("NOW()", "it has ROWTIME, the time of the record"),
+     ("NVL(name, 'x')", "it has COALESCE"), ("UCAS(name)", "did you mean UCASE")],
+)  # fmt: skip
+def test_ksqldb_has_it_under_another_name(sql, function, message):
+    """Functions of Spark and of other SQL that ksqlDB calls otherwise, before names that are only spelt alike; a field that is wrong, too."""
+    sql.execute(f"{DECLARED}; SET 'streamkit.sql.dialect' = 'ksql'")
+    with pytest.raises(SqlError) as caught:
+        sql.execute(f"SELECT {function} FROM `o`; SELECT `addr`->stret FROM `o`")
+    first, second = caught.value.faults
+    assert message in first.message
+    assert "has no field STRET; did you mean 'street'?" in second.message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("CREATE SINK CONNECTOR c WITH ('connector.class' = 'PostgresSnk', ^'topics' = 'o')", ""),
+        (
+            "CREATE SINK CONNECTOR c WITH ('connector.class' = 'FileSink', 'topics' = 'o', ^'pth' = '/tmp/x')",
+            "did you mean path?",
+        ),
+        ("DESCRIBE FUNCTION ^uppr", "did you mean upper?"),
+        ("DESCRIBE CONNECTOR ^nosuch", "there is no connector 'nosuch'"),
+        ("DROP TYPE ^nosuch", "there is no type 'nosuch'"),
+    ],
+)
+def test_the_caret_is_at_the_word(sql, text, message):
+    """And not at the whole statement."""
+    sql.execute(DECLARED)
+    if "Snk" in text:
+        text, message = text.replace("^", "").replace("('connector", "(^'connector"), "did you mean 'PostgresSink'?"
+    with pytest.raises(SqlError) as caught:
+        sql.execute(text.replace("^", ""))
+    assert message in caught.value.message and caught.value.at.column == text.index("^") + 1
+
+
+def test_a_sink_of_a_topic_that_is_not_there(sql):
+    """It is declared, since the topic may come later; the answer says so, and has the nearest name. A placeholder is known where the sink runs."""
+    sink = "CREATE SINK CONNECTOR {} WITH ('connector.class' = 'FileSink', 'path' = '/tmp/x', 'topics' = '{}')"
+    (*_, made) = sql.execute(f"CREATE STREAM orders (id INT KEY); {sink.format('c', 'orders')}")
+    assert "There is no topic" not in made.message
+    (made,) = sql.execute(sink.format("d", "orders,order"))
+    assert "There is no topic 'order' yet; did you mean 'orders'?; the sink fails, and is tried again" in made.message
+    assert "There is no topic" not in sql.execute(sink.format("e", "${env:NO_SUCH_TOPIC}"))[0].message
+
+
+def test_a_file_says_that_it_declares_what_it_reads():
+    """The faults of a file are in the order of its lines, whichever is found first."""
+    text = "CREATE STREAM a AS SELECT * FROM clicks;\nSELECT 1;\nCREATE STREAM b AS SELECT * FROM views;\nSET 'streamkit.time.zone' = 'Mars';"
+    with pytest.raises(SqlError) as caught:
+        topology_of(text, "shop")
+    assert [fault.at.line for fault in caught.value.faults] == [1, 2, 3, 4]
+    assert "A file declares what it reads: CREATE STREAM clicks (column type, …)" in caught.value.faults[0].message
+
+
+def test_a_query_in_python_names_the_handle_that_it_lacks():
+    """By the name that the text has, which is that of the argument."""
+    app = Topology("shop")
+    orders = app.stream("orders", schema="id int")
+    with pytest.raises(
+        TopologyError,
+        match=r"there is no stream or table 'clicks' for this query; there are orders; expected it by its name, as in app.sql",
+    ):
+        app.sql("SELECT id FROM clicks", orders=orders)
