@@ -113,7 +113,7 @@ class SqlFault:
 
 class SqlError(TopologyError):
     """
-    A script in SQL cannot be read; `faults` are all that is wrong with it, in the order of the text.
+    A script in SQL cannot be read, or does not fit what is there; `faults` are all that is wrong with it, in the order of the text.
 
     `message` and `at` are those of the first fault.
     """

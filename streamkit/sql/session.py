@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, TypeVar, final
@@ -12,7 +13,7 @@ from typing import Any, Literal, TypeVar, final
 import pyarrow as pa
 
 from streamkit.dsl.topology import Topology
-from streamkit.errors import ConfigError, StreamKitError, TopologyError
+from streamkit.errors import ConfigError, SqlError, SqlFault, StreamKitError, TopologyError
 from streamkit.functions.python import UserDefinedFunction
 from streamkit.log.log import Log
 from streamkit.plan.location import IN_PYTHON, user_location
@@ -54,6 +55,19 @@ from streamkit.sql.tree.statements import (
 from streamkit.state.moment import milliseconds
 
 Found = TypeVar("Found")
+
+
+@contextmanager
+def faults_told() -> Iterator[None]:
+    """SqlError for any TopologyError at a place of a statement, as `execute` tells it, so that what is wrong has one class whoever asks."""
+    try:
+        yield
+    except SqlError:
+        raise
+    except TopologyError as error:
+        if error.at is None:
+            raise
+        raise SqlError([SqlFault(error.message, error.at)]) from error.__cause__
 
 
 @final
@@ -167,9 +181,10 @@ class SqlSession:
         The rows of a SELECT that is run once; all that it reads is of one moment.
 
         With `as_of`, a time, stores are read as of the epoch that was the newest then, and topics up to that event time; AS OF in the text
-        says the same. TopologyError at the place of what is wrong; EvaluationError for a row that makes an expression fail.
+        says the same. SqlError at the place of what is wrong; EvaluationError for a row that makes an expression fail.
         """
-        statement, state = self._one(text, SelectStatement, "a SELECT that is run once")
+        with faults_told():
+            statement, state = self._one(text, SelectStatement, "a SELECT that is run once")
         moment = None if as_of is None else milliseconds(as_of)
         rows = self._settled(state, lambda now: planned_query(now, statement.query, self._reader, self._matching, moment).table)
         with self._lock:
@@ -179,12 +194,16 @@ class SqlSession:
         """
         The rows of a SELECT with EMIT as they come, as Arrow batches, until it is closed.
 
-        Streams are read from their ends on, or as the setting `auto.offset.reset` says, tables with the rows that they have.
+        Streams are read from their ends on, or as the setting `auto.offset.reset` says, tables with the rows that they have. SqlError at the
+        place of what is wrong.
         """
-        statement, state = self._one(text, SelectStatement, "a SELECT with EMIT CHANGES or EMIT FINAL")
-        if not statement.query.emit:
-            raise state.error("this query is run once, by query(); expected EMIT CHANGES behind one that goes on", statement.span)
-        return self._subscription(state, statement)
+        with faults_told():
+            statement, state = self._one(text, SelectStatement, "a SELECT with EMIT CHANGES or EMIT FINAL")
+            if not statement.query.emit:
+                raise state.error(
+                    "this query is run once, by query(); expected EMIT CHANGES behind one that goes on", statement.span
+                )
+            return self._subscription(state, statement)
 
     def register(
         self,
@@ -221,7 +240,8 @@ class SqlSession:
             statements = read_script(text, self.settings.script.meaning.name, self.settings.variables, called_at=called_at)
             if len(statements) != 1:
                 raise ConfigError(f"found {len(statements)} statements; expected the one to explain")
-            statement = Explain(with_functions(statements[0], self._functions, script), span=statements[0].span)
+            with faults_told():
+                statement = Explain(with_functions(statements[0], self._functions, script), span=statements[0].span)
         lines = self._settled(self._state(script), lambda now: explanation(now, statement, self._reader, self._matching))
         return "\n".join(lines())
 
@@ -328,8 +348,9 @@ class SqlSession:
         raise state.error(NOT_HERE[type(statement)], statement.span)
 
     def _settled(self, state: ScriptState, planning: Callable[[ScriptState], Callable[[], Found]]) -> Callable[[], Found]:
-        """What reads, as it is planned now: TopologyError at the place of what is wrong. It is planned again if what it reads has changed since."""
-        reading = planning(state)
+        """What reads, as it is planned now: SqlError at the place of what is wrong. It is planned again if what it reads has changed since."""
+        with faults_told():
+            reading = planning(state)
 
         def found(reading: Callable[[], Found] = reading, state: ScriptState = state, left: int = ATTEMPTS) -> Found:
             try:
@@ -338,7 +359,9 @@ class SqlSession:
                 if not left or self.log.catalog.sql.last_number() == state.definitions.base.change:
                     raise
             now = self._fresh(state)
-            return found(planning(now), now, left - 1)
+            with faults_told():
+                again = planning(now)
+            return found(again, now, left - 1)
 
         return found
 

@@ -26,7 +26,12 @@ _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 
 def columns_of_table(known: StoredSource, rows: pa.Table, *, is_ksql: bool) -> pa.Table:
-    """The table with the names and types of the declaration; ConfigError for an unknown column, or if values may not fit."""
+    """The table with the names and types of the declaration; ConfigError for an unknown column, or if values do not fit."""
+    if not isinstance(rows, pa.Table):
+        raise ConfigError(
+            f"found {type(rows).__module__}.{type(rows).__name__}; expected a table of Arrow, as pa.Table.from_pylist(rows) makes "
+            "one of dicts, and pa.Table.from_pandas(frame, preserve_index=False) of a DataFrame"
+        )
     types = {str(one["name"]): str(one["type"]) for one in known.columns if one.get("role") != HEADERS_ROLE}
     found: dict[str, pa.ChunkedArray] = {}
     for given, values in zip(rows.column_names, rows.columns, strict=True):
@@ -61,7 +66,7 @@ def _fitting(known: StoredSource, name: str, type: str | None, values: pa.Chunke
         fits = may_become(values.type, wanted)
     if not fits:
         raise ConfigError(
-            f"{name} of {known.name} is {type or 'a time'}, and the table has {values.type}; expected values that widen to it"
+            f"{name} of {known.name} is {type or 'a time'}, and the table has {values.type}; expected {wanted}, or values that widen to it"
         )
     try:
         return recast(values, wanted)
@@ -72,7 +77,9 @@ def _fitting(known: StoredSource, name: str, type: str | None, values: pa.Chunke
 
 
 def may_become(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether every value of the one type is one of the other, at any depth."""
+    """Whether every value of the one type is one of the other, at any depth; whole numbers, which are looked at one by one, may be wider."""
+    if pa.types.is_integer(given) and pa.types.is_integer(wanted):
+        return True
     if pa.types.is_dictionary(given):
         return may_become(given.value_type, wanted)
     if given == wanted or pa.types.is_null(given) or is_wider(wanted, given):

@@ -90,9 +90,10 @@ def _written_source(state: ScriptState, name: str, span: TextSpan) -> tuple[Stor
     """The stream or table of a name and its topic; TopologyError for one whose rows nobody inserts."""
     known = state.source(name)
     if known is None:
-        near = difflib.get_close_matches(name, state.definitions.names(), 1)
+        names = state.definitions.names()
+        near = difflib.get_close_matches(name, names, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise state.error(f"there is no stream or table {name!r}{hint}", span)
+        raise state.error(f"there is no stream or table {name!r}; there are {', '.join(names) or 'none'}{hint}", span)
     if known.is_read_only:
         raise state.error(f"{known.name} is a SOURCE {known.kind.upper()}, which is only read", span)
     if "WINDOW_TYPE" in known.formats:

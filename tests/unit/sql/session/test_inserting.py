@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -123,6 +124,38 @@ def test_a_table_that_does_not_fit_is_refused(sql, rows, format, columns, messag
     with pytest.raises(ConfigError, match=message):
         sql.insert("s", pa.table(columns))
     assert rows("SELECT k FROM s") == []
+
+
+@pytest.mark.parametrize("format", ["", " WITH (VALUE_FORMAT = 'JSON')"])
+def test_whole_numbers_that_fit(sql, rows, format):
+    """Whole numbers of Python, which Arrow holds in 64 bits, go into narrower columns at any depth, unless one of them is too large."""
+    sql.execute(f"CREATE STREAM s (k INT KEY, v SMALLINT, l ARRAY<INT>){format}")
+    assert sql.insert("s", pa.table({"k": [5, 6], "v": [7, None], "l": [[1, 2], None]})) == 2
+
+    with pytest.raises(ConfigError, match=r"v of s is smallint, and a value of the table does not fit: .*40000"):
+        sql.insert("s", pa.table({"k": [7, 8], "v": [1, 40_000]}))
+    with pytest.raises(ConfigError, match=r"l of s is array<int>, and a value of the table does not fit: .*5000000000"):
+        sql.insert("s", pa.table({"k": [7], "l": [[5_000_000_000]]}))
+
+    assert sorted(rows("SELECT k, v, l FROM s")) == [(5, 7, [1, 2]), (6, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ([{"k": "a"}], "builtins.list"),
+        (pd.DataFrame({"k": ["a"]}), "DataFrame"),
+        ({"k": ["a"]}, "builtins.dict"),
+        (None, "NoneType"),
+    ],
+)
+def test_what_is_no_table_is_refused(sql, given, name):
+    """The error says how a table is made of lists and frames, and names what there is beside a stream that there is not."""
+    sql.execute("CREATE STREAM s (k STRING KEY)")
+    with pytest.raises(ConfigError, match=rf"found .*{name}; expected a table of Arrow, as pa.Table.from_pylist"):
+        sql.insert("s", given)
+    with pytest.raises(ConfigError, match="there is no stream or table 't'; there are s"):
+        sql.insert("t", pa.table({"k": ["a"]}))
 
 
 @pytest.mark.parametrize("format", ["", " WITH (VALUE_FORMAT = 'JSON')"])
