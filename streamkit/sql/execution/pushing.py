@@ -17,7 +17,7 @@ from streamkit.sql.execution.queries import CopiedLog
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.selecting import SessionRelations
 from streamkit.sql.lowering.expression_parts import below
-from streamkit.sql.lowering.lowering import lowered
+from streamkit.sql.lowering.lowering import LoweredQuery, lowered
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.named_types import with_named_types
 from streamkit.sql.lowering.scope import QuerySource
@@ -25,7 +25,7 @@ from streamkit.sql.pull.plan import PullPlan
 from streamkit.sql.pull.planning import planned
 from streamkit.sql.pull.relation import no_relation
 from streamkit.sql.push.passing import PassingRows, is_passing
-from streamkit.sql.push.private_run import PrivateRun
+from streamkit.sql.push.private_run import GivenColumns, PrivateRun
 from streamkit.sql.push.subscription import PushedRows
 from streamkit.sql.tree.query import Query, SelectColumn
 from streamkit.sql.tree.span import Written
@@ -45,12 +45,13 @@ def pushed_rows(state: ScriptState, query: Query) -> PushedRows:
     plan = _passing_plan(state, query)
     if plan is not None:
         return PassingRows(state.log, plan, state.settings.offset_reset, state.text.at(query.span))
-    topology, named = pushed_topology(state, query)
+    topology, result = pushed_topology(state, query)
     sources = (state.source(name.text) for name in query.sources_read())
     tables = {
         one.topic for one in sources if one is not None and one.kind == TABLE
     }  # some of them are read as streams of their changes
-    return PrivateRun(state.log, topology, OUTPUT, state.settings.offset_reset, named, tables)
+    given = GivenColumns(result.named, result.source.of_key, state.text.at(query.span))
+    return PrivateRun(state.log, topology, OUTPUT, state.settings.offset_reset, given, tables)
 
 
 def pushed_lines(state: ScriptState, query: Query) -> list[str]:
@@ -68,8 +69,8 @@ def _checked_topology(state: ScriptState, query: Query) -> Topology:
     return topology
 
 
-def pushed_topology(state: ScriptState, query: Query) -> tuple[Topology, tuple[str, ...]]:
-    """The topology of a query, whose rows go to a topic that only its reader has, and the columns that the query names, in its order."""
+def pushed_topology(state: ScriptState, query: Query) -> tuple[Topology, LoweredQuery]:
+    """The topology of a query, whose rows go to a topic that only its reader has, and what the query stands for."""
     script = state.settings.script
     topology = Topology(f"query-{fresh_token()[:8]}", script.time_zone, script.what_fails)
     query = _with_one_group(with_named_types(query, state.types, state.text), script.meaning)
@@ -87,7 +88,7 @@ def pushed_topology(state: ScriptState, query: Query) -> tuple[Topology, tuple[s
         if isinstance(rows, Table) and found.is_final:
             rows = rows.emit("final")
         rows.to(OUTPUT, partitions=1)
-    return topology, found.named
+    return topology, found
 
 
 def _with_one_group(query: Query, meaning: Meaning) -> Query:

@@ -48,7 +48,8 @@ class LoweredQuery:
     The stream or table of a query; with EMIT FINAL `rows` are the table, and the query gives the final results of it.
 
     `unnamed_key` are the columns of the key that SELECT leaves out, each by all that names it, `repeated_key` the ones that it has under several
-    names. `named` are all others as SELECT names them, in its order; it is empty for a query that only passes another one on.
+    names. `named` are all others as SELECT names them, in its order, behind a key that a join made up; it is empty for a query that only passes
+    another one on.
     """
 
     source: QuerySource
@@ -110,7 +111,14 @@ class QueryLowering:
                 "a global table is only looked up; expected a stream or a table in FROM, which joins it", self.query.span
             )
         result = replace(result, windows=scope.windows)
-        return LoweredQuery(result, self.query.emit == FINAL, unnamed, repeated, tuple(item.name for item in items))
+        made_up = self._made_up_key(scope, result)
+        named = tuple(dict.fromkeys((*made_up, *(item.name for item in items))))
+        return LoweredQuery(result, self.query.emit == FINAL, unnamed, repeated, named)
+
+    def _made_up_key(self, scope: Scope, result: QuerySource) -> tuple[str, ...]:
+        """The key that a join of tables made up, which no query of the dialect can name and without which nobody knows whose a row is."""
+        is_needed = scope.made_up_key and isinstance(result.rows, Table) and not self.meaning.names_results
+        return (result.key or ())[:1] if is_needed else ()
 
     def _names(self, scope: Scope) -> QueryNames:
         return QueryNames(scope, self.text, self.meaning, BOUNDS if self.query.window is not None else ())

@@ -16,7 +16,7 @@ from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
 from streamkit.plan.location import TextLocation, written_at
 from streamkit.sql.lowering.exploding import ChosenItem
-from streamkit.sql.lowering.expression_parts import rewritten
+from streamkit.sql.lowering.expression_parts import references, rewritten
 from streamkit.sql.lowering.joining import MADE_UP_KEY
 from streamkit.sql.lowering.names import ROWKEY, QueryNames, field_name_of
 from streamkit.sql.lowering.scope import QuerySource, Scope, ScopeColumn, fresh_name, numbered_name
@@ -347,7 +347,19 @@ class Projection:
         types = scope.types or {}
         chosen = {item.name: item.type or scope.type_of(item.expression, self.names.text.at(item.span)) for item in items}
         key = {name: types.get(name) for name in scope.key if name not in chosen}
-        return QuerySource(rows, tuple({**key, **chosen}.items()), scope.key)
+        return QuerySource(rows, tuple({**key, **chosen}.items()), scope.key, of_key=self._of_key(scope, items))
+
+    @staticmethod
+    def _of_key(scope: Scope, items: Sequence[ChosenItem]) -> tuple[tuple[str, Expression], ...]:
+        """The results beside the key that are a column of it, or are computed of the bounds of its window alone."""
+        key = {_reference(name) for name in scope.key or ()}
+        bounds = {_reference(name) for name in scope.bounds}
+        found = []
+        for item in items:
+            named = set(references(item.expression))
+            if item.name not in (scope.key or ()) and (item.expression in key or (named and named <= bounds)):
+                found.append((item.name, item.expression))
+        return tuple(found)
 
 
 def _source(scope: Scope, names: Sequence[str]) -> QuerySource:

@@ -40,6 +40,7 @@ class QuerySource:
     The type of a column is None if that alone is not known. `with_records` gives a table with more columns, those of `OF_ROWS` that are
     named; None where it cannot.
     `windows` are those in the keys of a join, as formats of keys say them; None of other rows, which say them on their own.
+    `of_key` are columns beside the key that are computed of it alone, so that those of a deletion are known.
     """
 
     rows: AnyRows
@@ -47,6 +48,7 @@ class QuerySource:
     key: Key | None = None
     with_records: Callable[[Sequence[str]], Table] | None = field(default=None, compare=False, repr=False)
     windows: str | None = None
+    of_key: tuple[tuple[str, Expression], ...] = ()
 
 
 @dataclass(frozen=True)

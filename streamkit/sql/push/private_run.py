@@ -10,9 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.chunks import one_batch
 from streamkit.dsl.topology import Topology
@@ -20,14 +21,19 @@ from streamkit.engine.epoch.epoch import EpochEnd
 from streamkit.engine.runs.compile import compile_with_settings
 from streamkit.engine.runs.local import run_next
 from streamkit.engine.runs.start import start
+from streamkit.errors import Location
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate_all
 from streamkit.log.log import Log
 from streamkit.log.maintenance.record_deletion import RecordDeletion
 from streamkit.log.opening import open_log
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, HEADERS, PARTITION, TIMESTAMP
+from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.inputs import sources_of
 from streamkit.plan.program import Program
 from streamkit.plan.traits import STREAM
+from streamkit.recast import recast
 from streamkit.sql.execution.session_settings import EARLIEST
 from streamkit.sql.push.followed_topic import FollowedTopic
 from streamkit.state.stores import MemoryStores
@@ -43,12 +49,29 @@ AS_THEY_COME = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class GivenColumns:
+    """
+    Which columns of a topic are given, in which order: a key is kept, whether somebody asks for it or not. All, if none is named.
+
+    Those `of_key` are computed of the key alone, as a query at a place has it, so that a deletion has them, too.
+    """
+
+    names: Sequence[str] = ()
+    of_key: Sequence[tuple[str, Expression]] = ()
+    at: Location | None = None
+
+    def typed(self, topic: Topic, time_zone: str) -> tuple[tuple[str, TypedExpression], ...]:
+        """The columns that are computed of the key."""
+        wanted = [one for one in self.of_key if one[0] in self.names]
+        return ExpressionAnalyzer(time_zone).project(topic.schema.select(topic.key), wanted, self.at) if wanted else ()
+
+
 class PrivateRun:
     """
     Runs a topology on copies of the records of a log, and gives the rows of its topic `output`. For one thread.
 
-    Topics that are read as tables, and `tables`, are read from their beginning, others from where `offset_reset` says. Of the topic's columns
-    some are given, in another order maybe: a key is kept, whether somebody asks for it or not.
+    Topics that are read as tables, and `tables`, are read from their beginning, others from where `offset_reset` says.
     """
 
     def __init__(
@@ -57,12 +80,12 @@ class PrivateRun:
         topology: Topology,
         output: str,
         offset_reset: str,
-        columns: Sequence[str] = (),
+        columns: GivenColumns = GivenColumns(),
         tables: Collection[str] = (),
     ) -> None:
         self._log = log
         self._output = output
-        self._columns = columns
+        self._columns = columns.names
         self._open = ExitStack()
         self._private = self._open.enter_context(open_log(":memory:", log.clock))
         self._private.settings = replace(
@@ -70,6 +93,7 @@ class PrivateRun:
         )
         try:
             self._begin(topology, offset_reset, tables)
+            self._of_key = columns.typed(self._private.topic(output), topology.time_zone)
         except BaseException:
             self.close()
             raise
@@ -169,7 +193,18 @@ class PrivateRun:
         if DELETED not in found.column_names:
             found = found.append_column(DELETED, pa.repeat(False, found.num_rows))
         found = found.sort_by(TIMESTAMP) if len(ends) > 1 else found
-        return one_batch(found.select(self.schema.names))
+        return self._with_keys(one_batch(found)).select(self.schema.names)
+
+    def _with_keys(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows, of which deletions have what is computed of their key, too."""
+        deleted = pc.fill_null(rows.column(DELETED), False)
+        if not self._of_key or not pc.any(deleted).as_py():
+            return rows
+        for name, values in evaluate_all(self._of_key, rows).items():
+            place = rows.schema.get_field_index(name)
+            known = pc.if_else(deleted, recast(values, rows.column(name).type), rows.column(name))
+            rows = rows.set_column(place, rows.schema.field(name), known)
+        return rows
 
     def _tidy(self) -> None:
         """Let go of records that were read, and of old changes of stores."""
