@@ -160,7 +160,9 @@ def test_times_of_the_day_behind_aggregates(sql: sk.SqlSession) -> None:
     items = ", ".join(f"{one} AS a{number}" for number, one in enumerate(TIMES))
     query = f"SELECT k, {items} FROM s GROUP BY k HAVING MAX(at) > '01:02:03'"
     sql.execute(f"CREATE TABLE r AS {query}; CREATE TABLE q AS SELECT k, CAST(a0 AS STRING) AS t FROM r WHERE a1 < '01:02:04'")
-    types = {row["column"]: row["type"] for row in sql.execute("DESCRIBE r")[0].table.to_pylist()}
+    described = sql.execute("DESCRIBE r")[0].table
+    assert described is not None
+    types = {row["column"]: row["type"] for row in described.to_pylist()}
     assert [types[f"A{number}"] for number in range(len(TIMES))] == [*TIMES.values()]
     assert sql.catch_up(60)
     once, persistent = (sql.query(text).to_pylist() for text in (query, "SELECT * FROM r"))
