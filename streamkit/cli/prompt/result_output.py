@@ -20,6 +20,7 @@ from streamkit.sql.push.subscription import PushQuery
 
 ROWS_SHOWN = 1_000  # of a table on the screen
 NULL = "null"  # on the screen, which tells it from an empty text
+FACTS = ["fact", "value"]  # the columns of DESCRIBE … EXTENDED
 LOOK_S = 0.1  # how late an interrupt may be noticed
 
 
@@ -53,11 +54,17 @@ class ResultOutput:
         count = counted(table.num_rows, "row")
         is_cut = shown.num_rows < table.num_rows
         caption = f"{shown.num_rows:,} of {count}; LIMIT chooses some, --json prints all" if is_cut else count
-        show_table(table.column_names, _rows_of(shown), caption, null=NULL)
+        rows = _rows_of(shown)
+        several = [(name, text) for name, text in rows if "\n" in text] if table.column_names == FACTS else []
+        if several:  # such as an error with its line and carets, which stands below the table as it is
+            rows = [[name, f"{text.partition(chr(10))[0]} …" if "\n" in text else text] for name, text in rows]
+        show_table(table.column_names, rows, caption, thousands="", null=NULL)
+        for name, text in several:
+            print(f"\n{visible(name)}:\n{visible(text, kept=chr(10))}")
 
     def _follow(self, subscription: PushQuery, interrupted: threading.Event) -> None:
         """Print rows as they come."""
-        table = FollowedTable(null=NULL)
+        table = FollowedTable(thousands="", null=NULL)
         has_deletions = False
         if not self.is_json:
             show_note("rows are shown as they come; Ctrl-C ends the query")

@@ -34,7 +34,7 @@ from streamkit.sql.lowering.ksql_meaning import KSQL
 from streamkit.sql.lowering.scope import QuerySource
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.reader.script import read_script
-from streamkit.sql.script.advice import ways_of_session
+from streamkit.sql.script.advice import ways_of_result, ways_of_session
 from streamkit.sql.script.declared_source import SOURCE_NAME
 from streamkit.sql.script.properties import NATIVE, OF_INSERTS, OF_RESULTS, TopicProperties, check_time_format
 from streamkit.sql.script.script import ScriptLowering, ScriptSource
@@ -448,7 +448,11 @@ def _compiled(
         raise state.error(str(error).partition("\n  at ")[0], statement.span) from None
     for one in refused:
         if one.is_input or is_strict:
-            raise state.error(str(one.error).partition("\n  at ")[0], statement.span)
+            reason = str(one.error).partition("\n  at ")[0]
+            if one.is_input:
+                raise state.error(reason, statement.span)
+            name = statement.name
+            raise state.error(f"{reason}{ways_of_result(one.topic)}", name.span if name.span.end else statement.span)
     return program
 
 

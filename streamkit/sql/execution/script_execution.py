@@ -32,7 +32,7 @@ from streamkit.sql.execution.script_files import PlacedStatement
 from streamkit.sql.execution.script_state import Awaiting, Changed, ScriptState
 from streamkit.sql.execution.session_settings import SessionSettings
 from streamkit.sql.lowering.script_text import ScriptText
-from streamkit.sql.script.settings import means_nothing
+from streamkit.sql.script.settings import DIALECT, OF_KSQL_DIALECT, means_nothing
 from streamkit.sql.tree.statements import (
     AlterSource,
     ControlQuery,
@@ -150,6 +150,8 @@ class ScriptExecution:
         if isinstance(statement, Set):
             state.settings = state.settings.with_set(statement, placed.text)
             told = " StreamKit does nothing with this setting of ksqlDB or Kafka." if means_nothing(statement.name) else ""
+            if statement.name.lower() in OF_KSQL_DIALECT and statement.value is not None and not state.keeps_case:
+                told = f" It counts in the ksql dialect alone, which SET '{DIALECT}' = 'ksql' chooses."
             return Changed(
                 f"{statement.name} is {'as it was at first' if statement.value is None else repr(statement.value)}.{told}"
             )

@@ -13,6 +13,14 @@ OF_FILE = (
 )
 
 
+def ways_of_result(topic: str) -> str:
+    """What a statement can do whose result does not fit the topic that is there."""
+    return (
+        f"\n  in SQL: WITH (KAFKA_TOPIC = 'another') behind the name writes to another topic; DROP … DELETE TOPIC deletes a topic with its stream or "
+        f"table, and `streamkit topics delete {topic}` one that has none any more"
+    )
+
+
 def ways_of_session(message: str) -> str:
     """What a session can do where a message advises what Python can; else nothing."""
     return OF_SESSION if any(one in message for one in OF_PYTHON) else ""

@@ -32,6 +32,9 @@ VALUE_FORMAT, KEY_FORMAT = "ksql.persistence.default.format.value", "ksql.persis
 WRAP_VALUES = "ksql.persistence.wrap.single.values"
 THROW_TIMES = "ksql.timestamp.throw.on.invalid"
 LIST_LIMIT, SET_LIMIT = "ksql.functions.collect_list.limit", "ksql.functions.collect_set.limit"
+OF_KSQL_DIALECT = (  # which do nothing in the other one
+    NESTED_ERROR, LOG_CREATED, LOG_TOPIC, VALUE_FORMAT, KEY_FORMAT, WRAP_VALUES, THROW_TIMES, LIST_LIMIT, SET_LIMIT,
+)  # fmt: skip
 SETTINGS = {
     DIALECT: "how expressions are written and meant: spark or ksql",
     APPLICATION: "the name of the application; the file's name without .sql unless set",

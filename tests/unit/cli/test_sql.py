@@ -105,3 +105,18 @@ def test_null_is_no_empty_text(streamkit):
 
     shown = [line.split() for line in out.splitlines()]
     assert shown.count(["a", "null"]) == shown.count(["b", "null", "7"]) == 2
+
+
+def test_numbers_are_printed_as_sql_reads_them(streamkit):
+    """A year, an id and milliseconds have no commas, in the rows of a query that is run once and of one that goes on."""
+    made = "CREATE STREAM s (id BIGINT KEY, year INT); INSERT INTO s VALUES (1795956160000, 2013); SET 'auto.offset.reset' = 'earliest';"
+    out = streamkit("sql", "-e", f"{made} SELECT year, id FROM s; SELECT id, year + 10000 AS later FROM s EMIT CHANGES LIMIT 1")
+    words = out.split()
+    assert {"2013", "1795956160000", "12013"} <= set(words) and not any("," in one and one[0].isdigit() for one in words)
+
+
+def test_facts_of_several_lines_stand_below_the_table(streamkit):
+    """A statement as it was written, and an error with its line and carets, are printed line by line, and not with marks for their ends."""
+    out = streamkit("sql", "-e", "CREATE STREAM s (id INT KEY,\n  v INT\n)", "-e", "DESCRIBE s EXTENDED")
+    assert "statement:\nCREATE STREAM s (id INT KEY,\n  v INT\n)" in out
+    assert "\\n" not in out

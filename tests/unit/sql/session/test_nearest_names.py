@@ -105,3 +105,29 @@ def test_a_query_in_python_names_the_handle_that_it_lacks():
         match=r"there is no stream or table 'clicks' for this query; there are orders; expected it by its name, as in app.sql",
     ):
         app.sql("SELECT id FROM clicks", orders=orders)
+
+
+def test_a_result_that_does_not_fit_its_topic(sql):
+    """The caret is at the name, and the message says what statements can do."""
+    sql.execute(f"{DECLARED}; CREATE TABLE big AS SELECT name, count(*) AS n FROM o GROUP BY name")
+    text = "DROP TABLE big; CREATE TABLE big AS SELECT name, max(id) AS m FROM o GROUP BY name"
+    with pytest.raises(SqlError) as caught:
+        sql.execute(text)
+    assert caught.value.at.column == text.index("big AS") + 1
+    assert "exists and does not fit: it has no column 'm'" in caught.value.message
+    assert (
+        "WITH (KAFKA_TOPIC = 'another') behind the name writes to another topic; DROP … DELETE TOPIC deletes"
+        in caught.value.message
+    )
+    sql.execute("DROP TABLE big DELETE TOPIC; CREATE TABLE big AS SELECT name, max(id) AS m FROM o GROUP BY name")
+
+
+def test_a_setting_of_the_other_dialect_says_so(sql):
+    """It is set, and counts once the dialect is chosen; UNSET and the dialect itself say nothing more."""
+    name = "ksql.functions.collect_list.limit"
+    told = "It counts in the ksql dialect alone"
+    messages = [
+        one.message
+        for one in sql.execute(f"SET '{name}' = '3'; UNSET '{name}'; SET 'streamkit.sql.dialect' = 'ksql'; SET '{name}' = '3'")
+    ]
+    assert [told in one for one in messages] == [True, False, False, False]
