@@ -24,6 +24,9 @@ from streamkit.expressions.texts.patterns import java_replacement, regular_expre
 from streamkit.expressions.texts.regular_expressions import in_order
 from streamkit.plan.expression import TypedExpression
 
+_MAY_FIND_NOTHING = re.compile(
+    r"\\[bBAzZG]|(?<!\[)\^|\$|\(\?[=!<]"
+)  # matches without characters: borders, ends, and what is looked at alone
 _TEXTS = pa.list_(pa.string())
 
 
@@ -158,7 +161,9 @@ def _regexp_split(call: Invocation) -> TypedExpression:
     value, pattern = call.values
     return (
         call.of("split", value, pattern)
-        if _is_for_spark(pattern) and not matcher_of(str(pattern.value)).fullmatch("")
+        if _is_for_spark(pattern)
+        and not matcher_of(str(pattern.value)).fullmatch("")
+        and not _MAY_FIND_NOTHING.search(str(pattern.value))
         else _by_text(call, "ksql_parted", "array<string>", value, pattern)
     )
 
@@ -169,20 +174,34 @@ def _parted(_: TypedExpression, *values: Datum) -> Datum:
 
 
 def _parts_of(value: str, pattern: str) -> list[str]:
-    """An empty match at the very start parts nothing."""
+    """Of a pattern that is the empty text, too, as Java parts texts: an empty match at the very start parts nothing."""
     if not pattern:
         return list(value) or [""]
     found = matcher_of(pattern)
+    if not found.fullmatch(""):
+        return _parts_by_guava(value, found)
     parts, place = [], 0
     for match in _matches(found, value):
         if match.end():
             parts.append(value[place : match.start()])
             place = match.end()
     parts.append(value[place:])
-    if len(parts) > 1 and found.fullmatch(""):
+    if len(parts) > 1:
         while parts and not parts[-1]:
             parts.pop()
     return parts
+
+
+def _parts_by_guava(value: str, found: Any) -> list[str]:
+    """As Guava's Splitter parts texts: an empty match where a part begins parts nothing, and behind one at the end there is no part."""
+    parts, place = [], 0
+    for match in _matches(found, value):
+        if match.end() == place:
+            continue
+        parts.append(value[place : match.start()])
+        place = match.end()
+    ends_in_nothing = bool(value) and place == len(value) and any(match.start() == len(value) for match in _matches(found, value))
+    return parts if ends_in_nothing else [*parts, value[place:]]
 
 
 failing_as("ksql_replaced", "regexp_replace")

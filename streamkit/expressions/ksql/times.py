@@ -29,7 +29,7 @@ UNIT_MICROS = {
     "DAY": 86_400_000_000,
 }  # fmt: skip
 DAY_MICROS, DAY_MILLIS = 86_400_000_000, 86_400_000
-_TIME_LETTERS = frozenset("HhKkmsSaVzOXxZ")
+_TIME_LETTERS = frozenset("HhKkmsSaAnNVzOXxZ")
 _MOMENT = pa.timestamp("us", tz="UTC")
 _Kernel = Callable[..., tuple[pa.Array, Mask, str]]
 

@@ -32,7 +32,7 @@ from streamkit.plan.expression import TypedExpression
 
 AS_TIME, WITHOUT_TIMES = "ksql_as_time", "ksql_without_times"
 _MOMENT = pa.timestamp("us", tz="UTC")
-_DATE_LETTERS = frozenset("GyMLdDEFQqVzOXxZ")
+_DATE_LETTERS = frozenset("GyMLdDEecFQqVzOXxZ")
 
 
 @function(AS_TIME)
