@@ -225,6 +225,8 @@ _SPECIAL: dict[str, Callable[[list[str]], str]] = {
     "present": lambda a: a[0],
     "as_time": lambda a: a[0],
     "retyped": lambda a: a[0],
+    "as_read": lambda a: a[0],
+    "nonzero_step": lambda a: a[0],
 }
 
 

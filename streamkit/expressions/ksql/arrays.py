@@ -187,11 +187,11 @@ def _generate_series(call: Invocation) -> TypedExpression:
 def _generate_series_in_steps(call: Invocation) -> TypedExpression:
     start, stop, step = call.values
     if step.name != "literal" or not step.value:  # Spark has a step of 0 from a number to itself
-        step = call.build(TypedExpression("ksql_step", step.type, (step,)))
+        step = call.build(TypedExpression("ksql_nonzero_step", step.type, (step,)))
     return call.of("sequence", start, stop, call.cast(step, start.type))
 
 
-@operation("ksql_step", fails=always)
+@operation("ksql_nonzero_step", fails=always)
 def _step(_: TypedExpression, step: Datum) -> Datum:
     check_rows(flags(pc.fill_null(pc.equal(step, pa.scalar(0, step.type)), False)), "the step is zero")
     return step

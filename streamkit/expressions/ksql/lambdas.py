@@ -13,7 +13,7 @@ from streamkit.expressions.core.operation import Datum, Invocation, always
 from streamkit.expressions.core.ordering import groups
 from streamkit.expressions.core.rows import Rows, broadcast
 from streamkit.expressions.ksql.comparisons import without_maps
-from streamkit.expressions.ksql.function import formula, kernel
+from streamkit.expressions.ksql.function import failing_as, formula, kernel
 from streamkit.expressions.ksql.java_maps import FEWEST_BUCKETS, buckets_of, in_buckets
 from streamkit.expressions.nested.arrays import first_of_each
 from streamkit.expressions.nested.lambdas import applied
@@ -107,3 +107,8 @@ def _failure(expression: TypedExpression, rows: Rows, failed: np.ndarray, reason
     error = EvaluationError(f"{shown_text(expression)} failed: {reason}")
     error.__cause__ = cause
     return error
+
+
+failing_as("ksql_transform_map", "transform")
+failing_as("ksql_filter_array", "filter")
+failing_as("ksql_filter_map", "filter")

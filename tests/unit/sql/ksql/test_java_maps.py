@@ -18,6 +18,7 @@ from streamkit.data_type import to_arrow
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.expressions.core.elements import Elements, maps_of
+from streamkit.expressions.core.failing_rows import noted_failures
 from streamkit.expressions.ksql.java_maps import FEWEST_BUCKETS, as_read, buckets_of, in_buckets
 from streamkit.schema import Schema
 from streamkit.sql.ksql.expressions import ksql_expression
@@ -112,3 +113,15 @@ def test_the_order_is_that_of_java():
     given = cases()
     different = [(case, found, ours(*case)) for case, found in zip(given, by_java(given), strict=True) if found != ours(*case)]
     assert not different, (len(different), different[:3])
+
+
+@pytest.mark.parametrize("text", ["FILTER(M, (K, V) => V)", "TRANSFORM(M, (K, V) => K, (K, V) => V)", "FILTER(A, X => X)"])
+def test_a_failure_is_told_of_the_function_that_was_written(text):
+    """Neither the order nor the collector that is put around a map is in the text of what failed."""
+    types = {"M": "map<string,boolean>", "A": "array<boolean>"}
+    schema = Schema.parse(", ".join(f"{name} {type}" for name, type in types.items()), keeps_case=True)
+    ((_, typed),) = ExpressionAnalyzer().project(schema, [("r", ksql_expression(read(text), types))])
+    maps, arrays = pa.array([[("x", None)]], to_arrow(types["M"])), pa.array([[None]], to_arrow(types["A"]))
+    with noted_failures() as notes:
+        assert evaluate(typed, pa.record_batch({"M": maps, "A": arrays})).to_pylist() == [None]
+    assert [note.shown.upper().replace("->", "=>") for note in notes] == [text]
