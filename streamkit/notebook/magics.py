@@ -93,12 +93,12 @@ class SqlMagic:
         if options.name is not None:
             self._shell.user_ns[options.name] = shown[-1]
         if shown[-1] is None:
-            sys.stdout.write(f"{results[-1].message}\n")
+            self._tell(results[-1], None)
         return shown[-1]
 
     def _tell(self, result: StatementResult, found: Any) -> None:
         if found is None:
-            sys.stdout.write(f"{result.message}\n")
+            sys.stdout.write(f"{result.message}\n" + (f"note: {result.note}\n" if result.note else ""))
         else:
             from IPython.display import display
 

@@ -51,7 +51,11 @@ class KsqlEntities:
     def of(self, statements: Iterable[Statement], results: Iterable[StatementResult]) -> list[dict[str, Any]]:
         """An object for each statement, but for those that set something or insert rows."""
         found = [
-            {**self._entity(statement, result), "statementText": f"{result.text};", "warnings": []}
+            {
+                **self._entity(statement, result),
+                "statementText": f"{result.text};",
+                "warnings": [{"message": result.note}] if result.note else [],
+            }
             for statement, result in zip(statements, results, strict=True)
             if not isinstance(statement, WITHOUT_ENTITY)
         ]

@@ -84,7 +84,8 @@ def goes_on(statement: Statement) -> bool:
 
 def _result(found: StatementResult) -> SqlResult:
     if found.table is None:
-        return SqlResult(found.text, found.message, found.query_id, [], [], 0, False)
+        message = f"{found.message}\nnote: {found.note}" if found.note else found.message
+        return SqlResult(found.text, message, found.query_id, [], [], 0, False)
     shown = found.table.slice(0, ROWS_SHOWN)
     rows = [json.loads(text) for text in row_texts(shown)]
     return SqlResult(found.text, "", None, columns_of(shown.schema), rows, found.table.num_rows, False)

@@ -6,6 +6,7 @@ import datetime as dt
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, TypeVar, final
@@ -38,7 +39,7 @@ from streamkit.sql.pull.matching import Matching
 from streamkit.sql.pull.reading import PullReader
 from streamkit.sql.push.subscription import PushQuery
 from streamkit.sql.reader.script import check_text, read_script
-from streamkit.sql.running.catching_up import wait_for_queries
+from streamkit.sql.running.catching_up import wait_for_queries, waiting_for_nobody
 from streamkit.sql.running.runner import QueryRunner
 from streamkit.sql.tree.span import Name
 from streamkit.sql.tree.statements import (
@@ -138,7 +139,7 @@ class SqlSession:
             execution = self._execution(ScriptText(text, called_at=user_location()))
             results = list(execution.results())
             self.settings = execution.settings
-            return results
+            return self._with_notes(results)
 
     def results(self, text: str, file: str = IN_PYTHON) -> Iterator[StatementResult]:
         """
@@ -157,7 +158,7 @@ class SqlSession:
                 self.settings = execution.settings
             if result is None:
                 return
-            yield result
+            yield from self._with_notes([result])
 
     def insert(self, name: str, rows: pa.Table) -> int:
         """
@@ -293,6 +294,14 @@ class SqlSession:
     def _definitions(self) -> Definitions:
         self._check_open()
         return Definitions.of(self.log, self.log.catalog.sql.objects(), self._functions)
+
+    def _with_notes(self, results: list[StatementResult]) -> list[StatementResult]:
+        """The results, of which those that made a query say so if neither this session nor anybody else runs queries of the log."""
+        if self._runner is not None or not any(one.query_id for one in results):
+            return results
+        waiting = waiting_for_nobody(self.log)
+        told = "waits for a server; `streamkit sql serve` runs the queries of a log"
+        return [replace(one, note=f"{one.query_id} {told}") if one.query_id in waiting else one for one in results]
 
     def _state(self, text: ScriptText) -> ScriptState:
         return ScriptState(self.log, text, self._definitions(), self.settings)

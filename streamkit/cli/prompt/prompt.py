@@ -12,7 +12,6 @@ from streamkit.errors import StreamKitError
 
 if TYPE_CHECKING:
     from streamkit.sql.completion.word_completion import ExpectedWord
-    from streamkit.sql.session import SqlSession
 
 GREETING = "StreamKit SQL. A statement ends with ;  help says more, exit ends."
 HELP = """A statement ends with a semicolon, and may have several lines.
@@ -57,19 +56,10 @@ def _execute(session: LoadedSession, text: str, *, is_json: bool) -> None:
         output = ResultOutput(is_json)
         for result in interrupted_results(opened, text, IN_PYTHON):
             output.show(result)
-            if result.query_id is not None and _is_alone(opened, result.query_id):
-                show_note(f"{result.query_id} waits for a server; `streamkit sql serve` runs the queries of a log")
     except (StreamKitError, OSError) as error:
         show_failure(error)
     except KeyboardInterrupt:
         show_note("interrupted")
-
-
-def _is_alone(session: SqlSession, query_id: str) -> bool:
-    """Whether a query waits for somebody who runs it, and nobody runs another one, so that a server is not about to begin it."""
-    queries = session.queries().to_pylist()
-    waits = any(one["query"] == query_id and one["state"] == "WAITING" for one in queries)
-    return waits and session.engine is None and all(one["state"] != "RUNNING" for one in queries)
 
 
 def _dialect(session: LoadedSession) -> str:

@@ -41,6 +41,8 @@ class ResultOutput:
             show_note(result.message)
         else:
             print(visible(result.message, kept="\n"))  # a message has lines of its own
+        if result.note:
+            show_note(result.note)
         sys.stdout.flush()
 
     def _show_table(self, table: pa.Table) -> None:

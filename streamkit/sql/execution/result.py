@@ -19,7 +19,7 @@ class StatementResult:
     The result of a statement: a `message` that says what it has changed, a `table` of rows, or a `subscription` to the rows of a query that goes on.
 
     `text` is the statement. `query_id` is that of the persistent query that it made or changed. `source` is the stream or table that DESCRIBE is
-    about, as the catalog had it.
+    about, as the catalog had it. `note` is what is to be known besides: that nobody runs the query that was made.
     """
 
     text: str
@@ -28,6 +28,7 @@ class StatementResult:
     subscription: PushQuery | None = None
     query_id: str | None = None
     source: StoredSource | None = None
+    note: str = ""
 
     def __repr__(self) -> str:
         if self.table is not None:

@@ -36,7 +36,7 @@ def wait_for_queries(log: Log, timeout_s: float | None = None, *, runs_none: boo
             return False
         if time.monotonic() >= patient_until:
             patient_until = math.inf
-            if waiting := _waiting_for_nobody(log):
+            if waiting := waiting_for_nobody(log):
                 server = "" if log.location == IN_MEMORY else f"start `streamkit sql serve --log {log.location}`, or "
                 _logger.warning(
                     "catch_up() waits for %s, and nobody runs the queries of %s; %sopen the session as sk.SqlSession(log, engine='local')",
@@ -45,7 +45,7 @@ def wait_for_queries(log: Log, timeout_s: float | None = None, *, runs_none: boo
         watch.wait(max(0.0, min(LOOK_SECONDS, end - time.monotonic(), patient_until - time.monotonic())))
 
 
-def _waiting_for_nobody(log: Log) -> list[str]:
+def waiting_for_nobody(log: Log) -> list[str]:
     """The queries that are to run, if none of them runs."""
     queries = [one for one in log.catalog.sql.objects().queries if one.wanted == RUNNING]
     wanted = wanted_applications(queries)

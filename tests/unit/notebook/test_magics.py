@@ -40,6 +40,13 @@ def test_a_cell_has_statements(shell, capsys):
     assert "Europe/Rome" in shell.run_line_magic("sql", "SHOW PROPERTIES").to_string()
 
 
+@pytest.mark.parametrize("behind", ["", "; SHOW TOPICS"])
+def test_who_makes_a_query_is_told_that_nobody_runs_it(shell, capsys, behind):
+    """Below its message, also if it is not the last statement."""
+    shell.run_cell_magic("sql", "", f"CREATE STREAM large AS SELECT * FROM orders{behind}")
+    assert "note: CSAS_LARGE_1 waits for a server; `streamkit sql serve` runs the queries of a log\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("magic", ["%sql ", "%%sql\n"])
 def test_statements_have_no_variables_of_python(shell, magic):
     """A line is executed as it is typed, as a cell is: in texts and in ${…} nothing of the notebook stands."""

@@ -71,6 +71,9 @@ def test_statements_are_executed(log, ksql):
         "SUCCESS",
     )
     assert first["statementText"] == CLICKS and first["warnings"] == []
+    assert second["warnings"] == [
+        {"message": "CTAS_TOTALS_1 waits for a server; `streamkit sql serve` runs the queries of a log"}
+    ]
     assert second["commandStatus"]["queryId"] == "CTAS_TOTALS_1" and second["commandId"] == "table/`totals`/create"
     assert first["commandSequenceNumber"] == second["commandSequenceNumber"] == 1
     assert ksql("INSERT INTO clicks VALUES ('ann', 'a', 1); SET 'auto.offset.reset' = 'earliest';") == []

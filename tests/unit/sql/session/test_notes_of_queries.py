@@ -1,0 +1,27 @@
+"""Who makes a query is told if nobody runs it."""
+
+from __future__ import annotations
+
+from streamkit.sql.session import SqlSession
+from tests.kit.waiting import wait_until
+
+MADE = "CREATE STREAM s (k STRING KEY, v INT)"
+NOTE = "waits for a server; `streamkit sql serve` runs the queries of a log"
+
+
+def test_a_query_that_nobody_runs(log, sql):
+    """Its result has a note, also where each result is given as soon as it is there; other statements have none."""
+    made = sql.execute(
+        f"{MADE}; CREATE STREAM u AS SELECT * FROM s; INSERT INTO s VALUES ('a', 1); INSERT INTO u SELECT * FROM s"
+    )
+    assert [one.note for one in made] == ["", f"CSAS_U_1 {NOTE}", "", f"INSERTQUERY_2 {NOTE}"]
+    assert [one.note for one in sql.results("CREATE STREAM w AS SELECT * FROM s; PAUSE CSAS_U_1")] == [f"CSAS_W_3 {NOTE}", ""]
+
+
+def test_a_query_that_somebody_runs(log, sql):
+    """A session that runs queries says nothing, nor does one beside it once a query of the log runs."""
+    with SqlSession(log, engine="local") as other:
+        made = other.execute(f"{MADE}; CREATE STREAM u AS SELECT * FROM s")
+        wait_until(lambda: sql.queries()["state"].to_pylist() == ["RUNNING"])
+        made += sql.execute("CREATE STREAM w AS SELECT * FROM s")
+    assert [one.note for one in made] == ["", "", ""]
