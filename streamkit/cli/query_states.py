@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from streamkit.cli.terminal.rendering import show_json, show_line, show_note
 from streamkit.sql.execution.showing import in_short
@@ -31,9 +32,10 @@ class QueryStateOutput:
         else:
             self._print(partial(show_line, f"{moment} {' '.join(in_short(str(state)).split())}"))
 
-    def say_begin(self, location: str, engine: str) -> None:
+    def say_begin(self, location: str, engine: str, spark_log: Path) -> None:
         """Say that a server runs."""
-        self._say(f"StreamKit runs the queries of {location}, {'on Spark' if engine == 'spark' else 'in this process'}")
+        where = f"on Spark, whose own messages go into {spark_log}" if engine == "spark" else "in this process"
+        self._say(f"StreamKit runs the queries of {location}, {where}")
 
     def say_end(self, location: str) -> None:
         """Say that it has ended."""

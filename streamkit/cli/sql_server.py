@@ -78,13 +78,14 @@ def _run_until_interrupted(log: Log, server: ServerSettings, as_json: bool) -> N
     from streamkit.connectors.runtime.declared_runner import DeclaredRunner
     from streamkit.errors import CatalogLostError
     from streamkit.serve.health import BRINGS_BACK, LogPresence
+    from streamkit.sql.running.engines import SPARK_LOG
     from streamkit.sql.running.runner import QueryRunner
 
     output = QueryStateOutput(is_json=as_json)
     with interruption() as interrupted:
         connecting = DeclaredRunner(log) if server.connectors == "here" else nullcontext()
         with QueryRunner(log, server.engine, tell=output.show, options=server.options), connecting:
-            output.say_begin(log.location, server.engine)
+            output.say_begin(log.location, server.engine, Path(log.root, SPARK_LOG))
             presence = LogPresence(log)
             while not interrupted.wait(LOOK_S):
                 if not presence.is_there:

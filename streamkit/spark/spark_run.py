@@ -174,20 +174,31 @@ class SparkRun(Run):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_on_spark(topology: Topology | Program, session: SparkSession | None, log: Log | str | None, options: Options) -> SparkRun:
-    """Start a topology as one Structured Streaming query of a session, the active one or a new one if None; returns its handle."""
+def run_on_spark(
+    topology: Topology | Program,
+    session: SparkSession | None,
+    log: Log | str | None,
+    options: Options,
+    spark_log: str | None = None,
+) -> SparkRun:
+    """
+    Start a topology as one Structured Streaming query of a session, the active one or a new one if None; returns its handle.
+
+    Messages of a new session go into the file `spark_log` of the log, if one is given.
+    """
     opened = log if isinstance(log, Log) else open_existing_log(log)
     check_shareable(opened)
-    chosen = session or _own_session(topology.application if isinstance(topology, Program) else topology.name, opened)
+    chosen = session or _own_session(topology.application if isinstance(topology, Program) else topology.name, opened, spark_log)
     prepare_session(chosen)
     warm_up(chosen)
     program = topology if isinstance(topology, Program) else _compiled(topology, opened, chosen)
     return SparkRun(chosen, opened, program, options)
 
 
-def _own_session(name: str, log: Log) -> SparkSession:
-    """The active session, else a new one, whose messages go into a file where a notebook would show them as errors."""
-    return get_or_create_session(name, Path(log.root, spark_log_path(name)) if is_notebook() else None)
+def _own_session(name: str, log: Log, spark_log: str | None) -> SparkSession:
+    """The active session, else a new one, whose messages go into a file also where a notebook would show them as errors."""
+    file = spark_log_path(name) if spark_log is None and is_notebook() else spark_log
+    return get_or_create_session(name, None if file is None else Path(log.root, file))
 
 
 def told_when_ended(query: StreamingQuery) -> threading.Event:

@@ -13,11 +13,13 @@ from streamkit.engine.runs.options import Options
 from streamkit.errors import ConfigError
 from streamkit.log.catalog.sql_queries import QueriesSeen
 from streamkit.log.log import Log
+from streamkit.names import spark_log_path
 from streamkit.sql.execution.registered_functions import UserFunctions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SPARK_LOG = spark_log_path("sql")  # of the one session of all queries: Spark tells each try of a failing one in hundreds of lines
 Engine = Literal["local", "spark"]
 
 
@@ -54,4 +56,4 @@ class Engines:
         from streamkit.spark.spark_run import run_on_spark  # it loads pyspark
 
         with self._starts_spark:
-            return run_on_spark(topology, self._spark, self._log, options)
+            return run_on_spark(topology, self._spark, self._log, options, SPARK_LOG)

@@ -168,3 +168,20 @@ def test_a_log_that_is_deleted_underneath(queries, tmp_path, is_made_again):
         sk.open_log(tmp_path / "log").close()
     code, _, errors = process.rest()
     assert code == 1 and "was deleted, or another one took its place" in errors and "Traceback" not in errors, errors
+
+
+@pytest.mark.slow
+def test_a_server_on_spark_says_each_state_in_a_line(queries, tmp_path):
+    """What Spark says of each try of a query that fails goes into a file of the log, which the first line names."""
+    process = CommandProcess(tmp_path / "log", "sql", "serve", "--engine", "spark")
+    file = tmp_path / "log" / "checkpoints" / "sql" / "spark.log"
+    begun = f"StreamKit runs the queries of {tmp_path / 'log'}, on Spark, whose own messages go into {file}\n"
+    assert process.stdout.readline() == begun
+    assert process.stdout.readline().endswith(" CTAS_TOTALS_1, version 1: RUNNING\n")
+    queries.execute("CREATE STREAM bad AS SELECT who, 10 / (n - 1) AS x FROM clicks")
+    assert process.stdout.readline().endswith(" CSAS_BAD_2, version 1: RUNNING\n")
+    assert "CSAS_BAD_2, version 1: ERROR, EvaluationError: topic clicks, partition" in process.stdout.readline()
+    _, errors = process.end(signal.SIGTERM)
+
+    assert "Traceback" in file.read_text()
+    assert errors == ""
