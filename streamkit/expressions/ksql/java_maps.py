@@ -88,9 +88,7 @@ def _hashes(keys: pa.Array) -> np.ndarray | None:
     type = keys.type
     if pa.types.is_string(type):
         distinct = keys.dictionary_encode()
-        return (
-            _text_hashes(distinct.dictionary.to_pylist())[as_numbers(distinct.indices)] if len(keys) else np.zeros(0, np.uint32)
-        )
+        return _text_hashes(distinct.dictionary)[as_numbers(distinct.indices)] if len(keys) else np.zeros(0, np.uint32)
     if pa.types.is_boolean(type):
         return np.where(np.asarray(keys.cast(pa.int8()).fill_null(0)) == 1, _TRUE_HASH, _FALSE_HASH).astype(np.uint32)
     if pa.types.is_int32(type):
@@ -109,11 +107,16 @@ def _hashes(keys: pa.Array) -> np.ndarray | None:
     return (words ^ (words >> np.uint64(32))).astype(np.uint32)
 
 
-def _text_hashes(texts: list[str]) -> np.ndarray:
+def _text_hashes(texts: pa.StringArray) -> np.ndarray:
     """Of texts the sum of their UTF-16 units, each times 31 for each unit behind it, in 32 bits."""
-    encoded = [text.encode("utf-16-le", "surrogatepass") for text in texts]
-    units = np.frombuffer(b"".join(encoded), "<u2").astype(np.uint32)
-    lengths = np.array([len(one) // 2 for one in encoded], np.int64)
+    if pc.all(pc.string_is_ascii(texts)).as_py():  # each byte is a unit
+        _, offsets, data = texts.buffers()
+        bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+        units, lengths = np.frombuffer(data or b"", np.uint8)[bounds[0] : bounds[-1]].astype(np.uint32), np.diff(bounds)
+    else:
+        encoded = [text.encode("utf-16-le") for text in texts.to_pylist()]
+        units = np.frombuffer(b"".join(encoded), "<u2").astype(np.uint32)
+        lengths = np.array([len(one) // 2 for one in encoded], np.int64)
     ends = np.cumsum(lengths)
     powers = np.ones(int(lengths.max(initial=0)) + 1, np.uint32)
     np.multiply.accumulate(np.full(len(powers) - 1, 31, np.uint32), out=powers[1:])
