@@ -80,6 +80,8 @@ def _execute(session: LoadedSession, texts: list[str] | None, file: Path | None,
 
 
 def _read(file: Path) -> str:
+    if str(file) == "-":
+        return sys.stdin.read()
     try:
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

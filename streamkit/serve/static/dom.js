@@ -156,7 +156,9 @@ const hintOf = ({hint}) => HINTS.find(([words]) => words.test(hint ?? ''))?.[1] 
 
 export const problem = error => {
   const hint = hintOf(error);
-  return make('div', {class: 'problem', role: 'alert'}, make('strong', {}, cell(error.message ?? String(error))), hint ? make('div', {class: 'quiet'}, hint) : null);
+  const [first, ...place] = String(error.message ?? error).split('\n');  // a place in a text has its line, and carets below the words
+  return make('div', {class: 'problem', role: 'alert'}, make('strong', {}, cell(first)), place.length ? make('pre', {}, place.join('\n')) : null,
+    hint ? make('div', {class: 'quiet'}, hint) : null);
 };
 
 // A line of the last values, without axes: what it shows stands beside it in figures.

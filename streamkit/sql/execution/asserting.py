@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.expressions.ksql.signature import without_times
+from streamkit.expressions.ksql.signature import ksql_type, without_times
 from streamkit.formats.codec import REGISTRY_URL
 from streamkit.formats.registry import Registry
 from streamkit.log.catalog.sql_sources import StoredSource
@@ -93,7 +93,8 @@ def asserted_source(state: ScriptState, statement: AssertSource) -> str:
     ]
     if wanted != found:
         raise state.error(
-            f"the assertion does not hold: the columns of {known.name} are {_columns_text(found)}; expected {_columns_text(wanted)}",
+            f"the assertion does not hold: the columns of {known.name} are {_columns_text(found, is_ksql=state.keeps_case)}; expected "
+            f"{_columns_text(wanted, is_ksql=state.keeps_case)}",
             statement.span,
         )
     facts = _facts(state, known)
@@ -142,8 +143,10 @@ def _role_text(role: str, header: str | None) -> str:
     return "key" if role else ""
 
 
-def _columns_text(columns: Sequence[tuple[str, str, str]]) -> str:
-    return ", ".join(" ".join(filter(None, one)) for one in columns) or "none"
+def _columns_text(columns: Sequence[tuple[str, str, str]], *, is_ksql: bool) -> str:
+    """Columns with the types of the dialect, and what they are beside values."""
+    each = ((name, ksql_type(type) if is_ksql else type, role) for name, type, role in columns)
+    return ", ".join(" ".join(filter(None, one)) for one in each) or "none"
 
 
 def _schema(state: ScriptState, statement: AssertSchema) -> tuple[bool, str]:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from streamkit.expressions.sql.refusal import SyntaxRefusedError
 from streamkit.plan.text_span import TextSpan
-from streamkit.sql.reader.clause_reader import FUNCTION, OTHER, QUERY, SOURCE, TYPE
+from streamkit.sql.reader.clause_reader import COLUMN, FUNCTION, OTHER, QUERY, SOURCE, TYPE
 from streamkit.sql.reader.query_reader import QueryReader
 from streamkit.sql.tree.span import Name, Written
 from streamkit.sql.tree.statements import (
@@ -235,7 +235,7 @@ class StatementReader(QueryReader):
         return InsertQuery(name, self.query(), properties)
 
     def _listed_column(self) -> Name:
-        return self.given_name(expected="the name of a column")
+        return self.given_name(COLUMN, "the name of a column")
 
     def _rows(self) -> tuple[tuple[Written, ...], ...]:
         rows = [self._row()]

@@ -76,6 +76,7 @@ def test_errors_of_a_file_have_its_name(as_program, tmp_path):
 def test_standard_input_is_a_script(streamkit):
     """Without a text, a file and a terminal the statements are read from standard input."""
     assert "clicks" in streamkit("sql", answer=f"{CLICKS}\nSHOW STREAMS;")
+    assert "clicks" in streamkit("sql", "-f", "-", answer="SHOW STREAMS;")
 
 
 @pytest.mark.parametrize(

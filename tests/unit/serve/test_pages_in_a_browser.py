@@ -1278,6 +1278,19 @@ def test_sql_shows_rows_as_they_come(page, log):
     expect(page, "document.querySelector('.results .note')?.textContent.includes('Stopped')")
 
 
+def test_sql_shows_the_place_of_a_row_that_fails(page, log):
+    """What ends a query that goes on has its line and carets in a font whose letters are as wide as each other, so that they point at the word."""
+    page.goto("/sql?text=SELECT+id,+1/(id-id)+AS+n+FROM+orders+EMIT+CHANGES&run=true")
+    expect(page, "document.querySelector('.results .note')?.textContent.includes('0 rows')")
+    with log.producer() as producer:
+        producer.send("orders", {"id": 1_001, "customer": "c", "amount": 1.0})
+    page.wait_for_selector(".results .problem pre")
+    (line, carets) = page.locator(".results .problem pre").inner_text().splitlines()[1:3]
+    assert carets.strip(" ") == "^" * len("1/(id-id)") and line[carets.index("^") :].startswith("1/(id-id)")
+    assert "monospace" in page.locator(".results .problem pre").evaluate("one => getComputedStyle(one).fontFamily")
+    assert "^" not in page.locator(".results .problem strong").inner_text()
+
+
 def test_sql_controls_queries(page, log):
     """Queries are paused and resumed, and terminated for good after a second click."""
     with sk.SqlSession(log) as session:

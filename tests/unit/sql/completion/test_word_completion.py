@@ -33,6 +33,8 @@ def words(sql, text, behind=""):
         ("SELECT * FROM clicks WHERE pa", ["page", "parse_url"]),
         ("SELECT c.o", ["`odd name`"]),
         ("SELECT 1 FROM users WHERE ci", ["city"]),
+        ("INSERT INTO clicks (", ["who", "page", "`odd name`"]),
+        ("INSERT INTO users (id, ci", ["city"]),
         ("TERMINATE c", ["CTAS_TOTALS_1"]),
         ("SET 'auto", ["auto.offset.reset"]),
         ("UNSET 'schema.r", ["schema.registry.url"]),

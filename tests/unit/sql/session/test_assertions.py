@@ -112,3 +112,10 @@ def test_a_declaration_that_is_not_so(sql, statement, message):
     with pytest.raises(TopologyError) as caught:
         sql.execute(statement)
     assert message in caught.value.message
+
+
+def test_the_ksql_dialect_has_its_own_types(sql):
+    """What is there and what is expected have the names that statements of the dialect have."""
+    sql.execute("SET 'streamkit.sql.dialect' = 'ksql'; CREATE STREAM S (K STRING KEY, N INT)")
+    with pytest.raises(TopologyError, match="the columns of S are K STRING key, N INTEGER; expected K STRING key, N BIGINT"):
+        sql.execute("ASSERT STREAM S (K STRING KEY, N BIGINT)")
