@@ -24,7 +24,7 @@ from streamkit.plan.location import written_at
 from streamkit.plan.said_partitions import SaidPartitions
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.lowering.ksql_meaning import RESERVED_NAMES
-from streamkit.sql.lowering.lowering import LoweredQuery, final_table, lowered
+from streamkit.sql.lowering.lowering import FINAL, LoweredQuery, final_table, lowered
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.named_types import with_named_types
 from streamkit.sql.lowering.scope import QuerySource, bounds_in
@@ -33,6 +33,7 @@ from streamkit.sql.script.declared_source import DeclaredSource, column_referenc
 from streamkit.sql.script.properties import OF_INSERTS, OF_RESULTS, OF_SESSIONS, OF_SOURCES, TopicProperties, check_time_format
 from streamkit.sql.script.settings import ScriptSettings
 from streamkit.sql.script.topic_format import KAFKA, KsqlFormat, TopicFormat, topic_format, window_text
+from streamkit.sql.script.topic_settings import SETTINGS_OF_TOPICS, TopicSettings, result_settings
 from streamkit.sql.tree.query import Query, SelectColumn
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
 from streamkit.sql.tree.statements import (
@@ -135,6 +136,7 @@ class ScriptLowering:
         self._sources: dict[str, ScriptSource] = {}
         self._queries: list[WrittenQuery] = []
         self._topology: Topology | None = None
+        self._topic_settings: dict[str, TopicSettings] = {}
 
     def topology(self, statements: Sequence[Statement]) -> Topology:
         """The topology of the statements, as far as they have no faults."""
@@ -144,6 +146,9 @@ class ScriptLowering:
         settings = self.settings
         self.settings = self._begun
         self._topology = Topology(settings.name or self._name, settings.time_zone, settings.what_fails)
+        if self._others is no_others:  # a session alters what a statement before has made
+            for statement in statements:
+                self._try(lambda statement=statement: self._note_settings(statement))
         for statement in statements:
             self._try(lambda statement=statement: self._declare(statement))
         for query in self._queries:  # once all results are known, since an INSERT may stand before what it goes into
@@ -231,6 +236,9 @@ class ScriptLowering:
         if is_ksql:
             check_time_format(statement.properties, self.text)
         statement = self.settings.formats.said_by(statement) if is_ksql else statement
+        topic = TopicProperties.of(statement.properties, OF_SOURCES, self.text, statement.span).topic or statement.name.text
+        if topic in self._topic_settings:
+            statement = self._topic_settings[topic].added_to(statement)
         read = DeclaredSource(
             statement, self.text, self._types, self.settings.registry, is_ksql, self.settings.formats.wraps_one_column
         ).added_to(self._topology)
@@ -238,6 +246,25 @@ class ScriptLowering:
         self._say_partitions(
             read.topic, TopicProperties.of(statement.properties, OF_SOURCES, self.text, statement.span), is_read=True
         )
+
+    def _note_settings(self, statement: Statement) -> None:
+        """What a statement of a file says of the settings of its topic, which count for all statements of that topic; a result's count first."""
+        if not isinstance(statement, CreateSource | CreateAs):
+            return
+        try:
+            known = OF_RESULTS if isinstance(statement, CreateAs) else OF_SOURCES
+            properties = TopicProperties.of(statement.properties, known, self.text, statement.span)
+            config = properties.config
+        except TopologyError:
+            return  # which is told when the statement is declared
+        topic = properties.topic or statement.name.text
+        settings = self._topic_settings.setdefault(topic, TopicSettings(topic, self.text))
+        if isinstance(statement, CreateAs):
+            is_table = statement.kind == TABLE and statement.query.emit != FINAL
+            settings.unless_said(result_settings(is_table=is_table))
+        for name, key in SETTINGS_OF_TOPICS.items():
+            if key in config:
+                settings.say(name, config[key], properties.spans[name])
 
     def _say_partitions(self, topic: str, properties: TopicProperties, *, is_read: bool) -> None:
         """In a file PARTITIONS is what the topic has at each start; a session compares it once, when the statement is executed."""
@@ -535,14 +562,15 @@ class ScriptLowering:
         config = properties.config
         if not config:
             return
+        if self._others is no_others and target.topic in (one.name for one in self._topology.added_topics):
+            return  # another statement declares it, with all that is said of it
         columns = found.source.columns or ()
         if not target.format.can_be_declared or any(type is None for _, type in columns):
             raise properties.error(
                 "RETENTION_MS" if "RETENTION_MS" in properties.values else "CLEANUP_POLICY",
                 "settings of a topic whose schema is made when it starts cannot be given here; expected them by `streamkit topics create`",
             )
-        policy = "compact" if statement.kind == TABLE and not found.is_final else "delete"
-        settings: Mapping[str, Any] = {"cleanup.policy": policy, "retention.ms": "-1", **config}
+        settings = {**result_settings(is_table=statement.kind == TABLE and not found.is_final), **config}
         schema = Schema(tuple(SchemaColumn(name, without_times(str(type))) for name, type in columns))
         options: dict[str, Any] = {"partitions": properties.partitions, "config": settings}
         if target.format.value is None:

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 import streamkit as sk
+from streamkit.sql.push.subscription import PushQuery
 from tests.kit.sampling import seeds
 
 BOUNDS = {"spark": ("window_start", "window_end"), "ksql": ("WINDOWSTART", "WINDOWEND")}
@@ -62,7 +63,9 @@ def test_windows(sql, dialect, windows, seed):
         (f"SELECT ID, {start} AS B, {end} AS E, C FROM P", ("ID", "B", "E")),
         ("SELECT * FROM P", ("ID", start, end)),
     )
-    followed = [(sql.subscribe(f"{text} EMIT CHANGES"), key, {}) for text, key in queries]
+    followed: list[tuple[PushQuery, tuple[str, ...], dict]] = [
+        (sql.subscribe(f"{text} EMIT CHANGES"), key, {}) for text, key in queries
+    ]
     try:
         for _ in range(8):
             milliseconds = 1_000_000 + chance.randrange(30) * 1_000
@@ -90,7 +93,8 @@ def test_keys_that_a_join_makes_up(sql, dialect, seed):
     own, key = ("ROWKEY, ", "ROWKEY") if dialect == "ksql" else ("", "rowkey")
     text = f"SELECT {own}T.ID AS ID, T.V AS A, U.V AS B FROM T FULL JOIN U ON T.ID = U.ID"
     sql.execute(f"CREATE TABLE P AS {text}")
-    rows, found = sql.subscribe(f"{text} EMIT CHANGES"), {}
+    rows = sql.subscribe(f"{text} EMIT CHANGES")
+    found: dict = {}
     with rows:
         for _ in range(14):
             name, id = chance.choice("TU"), chance.choice("123")
