@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_windows(sql, dialect, windows, seed):
         (f"SELECT ID, {start} AS B, {end} AS E, C FROM P", ("ID", "B", "E")),
         ("SELECT * FROM P", ("ID", start, end)),
     )
-    followed: list[tuple[PushQuery, tuple[str, ...], dict]] = [
+    followed: list[tuple[PushQuery, tuple[str, ...], dict[Any, Any]]] = [
         (sql.subscribe(f"{text} EMIT CHANGES"), key, {}) for text, key in queries
     ]
     try:
@@ -94,7 +95,7 @@ def test_keys_that_a_join_makes_up(sql, dialect, seed):
     text = f"SELECT {own}T.ID AS ID, T.V AS A, U.V AS B FROM T FULL JOIN U ON T.ID = U.ID"
     sql.execute(f"CREATE TABLE P AS {text}")
     rows = sql.subscribe(f"{text} EMIT CHANGES")
-    found: dict = {}
+    found: dict[Any, Any] = {}
     with rows:
         for _ in range(14):
             name, id = chance.choice("TU"), chance.choice("123")
