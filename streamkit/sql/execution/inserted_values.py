@@ -25,6 +25,7 @@ from streamkit.sql.execution.constant_shapes import ConstantBatch, Shape, shape_
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.ksql.expressions import MeaninglessExpressionError, ksql_result_type
 from streamkit.sql.lowering.expression_parts import below, calls, is_aggregate, references
+from streamkit.sql.lowering.names import advice_on
 from streamkit.sql.lowering.scope import ROW_TIMES
 from streamkit.sql.pull.one_row import COLUMN, TYPE, one_row
 from streamkit.sql.tree.span import Written
@@ -91,7 +92,9 @@ class InsertedValues:
         self.state.text.places.put_written(written)
         self._check_lasts(written, name)
         for column in references(written.expression):
-            raise self.state.error(f"{name}: a value is a constant, and this has the column {column.name!r}", written.span)
+            raise self.state.error(
+                f"{name}: a value is a constant, and this has the column {column.name!r}{advice_on(column.name)}", written.span
+            )
         for call in calls(written.expression, is_aggregate):
             raise self.state.error(f"{name}: a value is a constant, and this has the aggregate {call.function}", written.span)
         return self._computed(ConstantBatch(written.expression, ONE_ROW, one_row()), written, type, name)

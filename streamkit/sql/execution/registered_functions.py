@@ -12,6 +12,7 @@ from streamkit.errors import ConfigError, SqlError, TopologyError
 from streamkit.expressions.aggregates import aggregate_named
 from streamkit.expressions.analysis.analysis import is_function
 from streamkit.expressions.core.column import Column, to_expression
+from streamkit.expressions.sql.dialect import DIALECTS, SPARK
 from streamkit.functions.python import UserDefinedFunction
 from streamkit.plan.expression import Call, Expression
 from streamkit.plan.expression_text import GROUP_VALUES
@@ -62,8 +63,11 @@ def _check_name(name: str, dialect: str) -> None:
     if not name.isidentifier():
         raise ConfigError(f"{name!r} cannot be the name of a function; expected letters, digits and _")
     own = name.lower()
-    if is_function(own) or own in EXPLODING or aggregate_named(own) is not None or functions_called(dialect, own):
-        raise ConfigError(f"there is a function {own} already; expected another name")
+    of_spark = is_function(own) or own in EXPLODING or aggregate_named(own) is not None
+    having = [one for one in DIALECTS if functions_called(one, own) or (of_spark and one == SPARK.name)]
+    if having:
+        where = "" if dialect in having else f", in the dialect {having[0]}, which SET may choose"
+        raise ConfigError(f"there is a function {own} already{where}; expected another name")
     if not _is_called(name, dialect):
         raise ConfigError(
             f"{name!r} is a word of SQL, so {name}(…) calls no function in the dialect {dialect}; expected another name, such as {name}_of"

@@ -305,7 +305,7 @@ class QueryNames:
                 f"{listing(parts[0], [*names, *self.scope.sources])}",
                 at,
             )
-        return TopologyError(f"there is no column {parts[0]!r}; {listing(parts[0], names)}", at)
+        return TopologyError(f"there is no column {parts[0]!r}; {listing(parts[0], names)}{advice_on(parts[0])}", at)
 
     def _refused_record_column(self, name: str) -> str:
         if name in self.meaning.record_columns:
@@ -325,6 +325,11 @@ def field_name_of(expression: Expression | None) -> str | None:
         case Call("get_field", (_, Literal(value=name))):
             return str(name)
     return None
+
+
+def advice_on(name: str) -> str:
+    """How to write what a name that is no column begins in the other dialect; nothing of most names."""
+    return "; an array is written array(1) here, and ARRAY[1] in the ksql dialect" if name.upper() == "ARRAY" else ""
 
 
 def listing(name: str, names: Iterable[str]) -> str:

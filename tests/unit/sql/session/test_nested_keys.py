@@ -42,3 +42,16 @@ def test_a_map_is_no_key(type: str) -> None:
     refused = pytest.raises(SqlError, match="K is a key, and its type has a map; expected a key without maps")
     with sk.open_log(":memory:") as log, sk.SqlSession(log, settings=KSQL) as sql, refused:
         sql.execute(statement)
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT * FROM t WHERE k = ARRAY[1]", "INSERT INTO t VALUES (ARRAY[1], 5)", "SELECT Array[1] AS a FROM t"]
+)
+def test_an_array_of_the_other_dialect(sql: sk.SqlSession, text: str) -> None:
+    """ARRAY[1] is a column's element in the dialect spark, so the fault says how an array is written."""
+    sql.execute("CREATE TABLE t (k ARRAY<INT> PRIMARY KEY, v INT)")
+    with pytest.raises(SqlError, match=r"an array is written array\(1\) here, and ARRAY\[1\] in the ksql dialect"):
+        sql.execute(text)
+
+    sql.execute("CREATE STREAM u (id INT KEY, Array ARRAY<INT>); INSERT INTO u VALUES (1, array(7, 8))")
+    assert sql.query("SELECT ARRAY[1] AS second FROM u").to_pylist() == [{"second": 8}]

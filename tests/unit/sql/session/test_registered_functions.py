@@ -111,6 +111,7 @@ def test_wrong_calls(sql, text, kind, message):
     [
         (("upper", len, "int"), "there is a function upper already"),
         (("Count", len, "int"), "there is a function count already"),
+        (("geo_distance", len, "int"), "there is a function geo_distance already, in the dialect ksql, which SET may choose"),
         (("explode", len, "int"), "there is a function explode already"),
         (("select", len, "int"), "'select' is a word of SQL, so select\\(…\\) calls no function in the dialect spark"),
         (("Distinct", len, "int"), "'Distinct' is a word of SQL"),
@@ -172,6 +173,8 @@ def test_aggregates_of_the_ksql_dialect(log):
         sk.run(sql.topology("CTAS_T_1"), log=log, engine="local", trigger="available_now").wait()
         assert sql.query("SELECT D FROM T")["D"].to_pylist() == [7]
         assert "MEDIAN" not in [row["function"] for row in told(sql, "SHOW FUNCTIONS;")]
+        with pytest.raises(ConfigError, match="there is a function upper already, in the dialect spark, which SET may choose"):
+            sql.register("Upper", max, "int")
         with pytest.raises(ConfigError, match="there is a function topk already"):
             sql.register("TopK", max, "int", is_aggregate=True)
         with pytest.raises(ConfigError, match=r"with\(…\) calls no function in the dialect ksql"):
