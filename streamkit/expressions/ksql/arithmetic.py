@@ -35,10 +35,6 @@ _DecimalDigits = tuple[int, int]
 def _numbers(call: Invocation) -> tuple[TypedExpression, TypedExpression]:
     """Two numbers as the type that both widen to; decimals stay as they are."""
     left, right = counted(call, 2)
-    if left.type == right.type == "void":
-        left, right = call.cast(left, "int"), call.cast(right, "int")
-    left = call.cast(left, right.type) if left.type == "void" else left
-    right = call.cast(right, left.type) if right.type == "void" else right
     if not is_number(left.type) or not is_number(right.type):
         raise apart(call, left, right, "expected two numbers; cast texts of numbers")
     if "double" in (left.type, right.type) or not (decimal_of(left.type) or decimal_of(right.type)):
@@ -56,7 +52,7 @@ def _arithmetic(name: str, decimal_type: Callable[[_DecimalDigits, _DecimalDigit
     """The rule of an operator on numbers: of decimals StreamKit's, of others ours, which wraps."""
 
     def rule(call: Invocation) -> TypedExpression:
-        if name == "add" and "string" in call.types and set(call.types) <= {"string", "void"}:
+        if name == "add" and set(call.types) == {"string"}:
             return call.of("concat", *call.values)
         left, right = _numbers(call)
         if (one := decimal_of(left.type)) and (other := decimal_of(right.type)):

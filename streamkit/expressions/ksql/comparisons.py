@@ -38,25 +38,34 @@ COMPARISONS: dict[str, Callable[[Datum, Datum], Datum]] = {
 
 
 def _compared(call: Invocation) -> tuple[TypedExpression, TypedExpression]:
-    """Two values that can be compared, as one type: a text beside a time is a time. Decimals that no type holds both stay as they are."""
+    """Two values that can be compared, as one type. Decimals that no type holds both stay as they are."""
     left, right = counted(call, 2)
+    if "void" in (left.type, right.type):
+        raise apart(call, left, right, "nothing is compared with NULL; expected IS NULL or IS NOT NULL")
     if needs_more_digits((left.type, right.type)):
         return left, right
-    common = compared_type(left, right)
+    common = _compared_type(left.type, right.type)
     if common is None:
         raise apart(call, left, right)
-    common = "string" if common == "void" else common  # two nulls
-    return as_type(call, left, common), as_type(call, right, common)
+    return _as_compared(call, left, right, common), _as_compared(call, right, left, common)
 
 
-def compared_type(left: TypedExpression, right: TypedExpression) -> str | None:
-    """The type as which two values are compared; None if they cannot be."""
-    if (common := wider(left.type, right.type)) is not None:
+def _compared_type(left: str, right: str) -> str | None:
+    """The type as which values of two types are compared: a text beside a time is a time. None if they cannot be."""
+    if (common := wider(left, right)) is not None:
         return common
     for one, other in ((left, right), (right, left)):
-        if one.type == "string" and other.type in _TIMES:
-            return other.type
-    return "timestamp" if {left.type, right.type} == {"date", "timestamp"} else None
+        if one == "string" and other in _TIMES:
+            return other
+    return "timestamp" if {left, right} == {"date", "timestamp"} else None
+
+
+def _as_compared(call: Invocation, value: TypedExpression, other: TypedExpression, type: str) -> TypedExpression:
+    """A value as the type of a comparison; beside a null nobody reads a text, so one that is no time fails where the other is there alone."""
+    found = as_type(call, value, type)
+    if value.type != "string" or type == "string" or "literal" in (value.name, other.name):
+        return found
+    return call.of("when", call.of("isnotnull", other), found)
 
 
 def _comparison(name: str) -> None:
@@ -112,9 +121,7 @@ def without_maps(values: pa.Array) -> pa.Array:
 def _same_rule(call: Invocation) -> TypedExpression:
     """Null is equal to null and nothing else."""
     left, right = _compared(call)
-    if has_map(left.type):
-        raise apart(call, left, right, "maps are compared by =")
-    if left.type != right.type:
-        are_null = call.of("and", call.of("isnull", left), call.of("isnull", right))
-        return call.of("or", are_null, call.of("ksql_eq", left, right))
-    return call.of("eq_null_safe", left, right)
+    if left.type == right.type and not has_map(left.type) and (left, right) == call.values:
+        return call.of("eq_null_safe", left, right)
+    are_null = call.of("and", *(call.of("isnull", one) for one in call.values))
+    return call.of("or", are_null, call.of("ksql_eq", *call.values))

@@ -24,9 +24,9 @@ def _logic(name: str) -> None:
 
 
 def _condition(call: Invocation, value: TypedExpression) -> TypedExpression:
-    if value.type not in ("boolean", "void"):
+    if value.type != "boolean":
         raise RuleError(f"{sign_of(call)} takes conditions; found {ksql_type(value.type)}")
-    return widened(call, value, "boolean")
+    return value
 
 
 for _name in ("and", "or", "not"):
@@ -43,7 +43,7 @@ def _between_rule(call: Invocation) -> TypedExpression:
 def _in_rule(call: Invocation) -> TypedExpression:
     """Null is in no list, and no member that is null is found."""
     if needs_more_digits(value.type for value in call.values):
-        value, *members = call.values
+        value, *members = (one for place, one in enumerate(call.values) if not place or one.type != "void")
         return reduce(lambda one, other: call.of("or", one, other), [call.of("ksql_eq", value, one) for one in members])
     values = listed_as_one_type(call, call.values)
     if has_map(values[0].type):
@@ -53,11 +53,15 @@ def _in_rule(call: Invocation) -> TypedExpression:
 
 @operator("when")
 def _case_rule(call: Invocation) -> TypedExpression:
-    """Conditions and values in turn, then perhaps the value of ELSE; the values are of one type."""
+    """Conditions and values in turn, then perhaps the value of ELSE; the values are of the very same type, and nothing converts them."""
     values = call.values
     conditions = [_condition(call, one) for one in values[0 : len(values) - 1 : 2]]
     others = [*values[1::2], *([values[-1]] if len(values) % 2 else [])]
-    results = listed_as_one_type(call, others)
+    types = {one.type: None for one in others if one.type != "void"}
+    if len(types) != 1:
+        found = f"values of the types {', '.join(map(ksql_type, types))}" if types else "no value but NULL"
+        raise RuleError(f"CASE has {found}; expected one type behind each THEN and ELSE, so cast some of them")
+    results = [widened(call, one, next(iter(types))) for one in others]
     pairs = [part for pair in zip(conditions, results) for part in pair]
     return call.of("when", *pairs, *results[len(conditions) :])
 

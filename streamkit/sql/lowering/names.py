@@ -36,6 +36,12 @@ class QueryNames:
     meaning: Meaning
     others: tuple[str, ...] = ()
 
+    def resolved_value(self, written: Written, clause: str) -> Expression:
+        """What is written over the rows; TopologyError for the word NULL alone where the dialect asks for a type."""
+        if self.meaning.names_results and written.expression == Literal(None):
+            raise self.text.error(f"NULL has no type in {clause}; expected one, as of CAST(NULL AS STRING)", written.span)
+        return self.resolved(written)
+
     def resolved(self, written: Written) -> Expression:
         """The expression over the rows as they are, in the dialect's meaning; TopologyError names the word that is wrong."""
         self.text.places.put_written(written)

@@ -79,7 +79,7 @@ class Projection:
             case FieldsStar():
                 return self._fields(item)
             case SelectColumn(written, alias):
-                expression = self.names.resolved(written)
+                expression = self.names.resolved_value(written, "SELECT")
                 name = alias.text if alias else self._own_name(written.expression)
                 source = "" if alias else self._source_of_record(written.expression)
                 type = self.names.kept_type(written)
