@@ -26,6 +26,7 @@ from streamkit.expressions.core.operation import (
     operation,
 )
 from streamkit.expressions.core.spark_text import spark_text, unseen
+from streamkit.expressions.ksql.overloads import as_called
 from streamkit.expressions.ksql.signature import Signature, matched
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import NAMED_BY, OF_KSQL
@@ -54,7 +55,7 @@ class KsqlFunction:
 
     def rule(self, call: Invocation) -> TypedExpression:
         """The typed expression of a call, by the signature that fits best; RuleError if none fits."""
-        place, gives, fitting = matched(call, self.signatures)
+        place, gives, fitting = matched(as_called(call, self.signatures), self.signatures)
         return _named_by(self.name, self.builds[place](fitting, gives), fitting.arguments)
 
 

@@ -207,8 +207,12 @@ def matched(call: Invocation, signatures: Sequence[Signature]) -> tuple[int, str
 def refused(call: Invocation, signatures: Sequence[Signature]) -> str:
     """The message for a call that fits no signature: the types of its arguments, and the signatures of the function."""
     name = ksql_name(call.name)
-    types = ", ".join("a lambda" if isinstance(one, Lambda) else ksql_type(one.type) for one in call.arguments)
-    return f"{name} does not take ({types}); expected {' or '.join(one.text(name) for one in signatures)}"
+    return f"{name} does not take {types_text(call)}; expected {' or '.join(one.text(name) for one in signatures)}"
+
+
+def types_text(call: Invocation) -> str:
+    """The types of the arguments of a call, as people read them."""
+    return f"({', '.join('a lambda' if isinstance(one, Lambda) else ksql_type(one.type) for one in call.arguments)})"
 
 
 def ksql_name(function: str) -> str:
@@ -277,7 +281,8 @@ def _bound_lambda(call: Invocation, function: Lambda, pattern: str, bindings: Bi
             f"{pattern_text(pattern)}"
         )
     bound = call.bind(function, types)
-    if _unified(gives.strip(), bound.type, bindings) is None:
+    known = bindings.get(gives.strip(), "void")
+    if bound.type == "void" or known not in ("void", bound.type) or _unified(gives.strip(), bound.type, bindings) is None:
         raise RuleError(
             f"the lambda of {ksql_name(call.name)} gives {ksql_type(bound.type)}; expected {ksql_type(filled(gives.strip(), bindings))}"
         )
