@@ -116,7 +116,9 @@ class TopicProperties:
             if name in values:
                 raise text.error(f"the property {name} is given twice; expected it once", one.span)
             values[name] = one.value
-        return cls(values, {one.name.upper(): one.span for one in given}, text, statement)
+        found = cls(values, {one.name.upper(): one.span for one in given}, text, statement)
+        found.number("REPLICAS", -1)  # which nothing reads here
+        return found
 
     @property
     def timestamp(self) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamkit.data_type import entry_of, inner_types
 from streamkit.errors import SchemaError
-from streamkit.expressions.ksql.signature import ksql_type, without_times
+from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
 from streamkit.expressions.times.datetime_patterns import PatternError, java_parsing_pattern
 from streamkit.formats.codec import schema_made_of
 from streamkit.formats.protobuf_schema import protobuf_of_types, with_wrappers
@@ -22,6 +22,8 @@ from streamkit.sql.script.properties import KSQL_FORMATS, NATIVE, NONE, WITH_REG
 KAFKA, JSON, DELIMITED = "KAFKA", "JSON", "DELIMITED"
 KAFKA_TYPES = ("int", "bigint", "double", "string", "binary")
 WITH_SCHEMA = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR")
+NAMES_OF_SCHEMAS = ("VALUE_SCHEMA_FULL_NAME", "VALUE_AVRO_SCHEMA_FULL_NAME", "KEY_SCHEMA_FULL_NAME")
+NULLS_IN_PROTOBUF = ("VALUE_PROTOBUF_NULLABLE_REPRESENTATION", "KEY_PROTOBUF_NULLABLE_REPRESENTATION")
 INHERITED = ("VALUE_FORMAT", "KEY_FORMAT", "VALUE_DELIMITER", "KEY_DELIMITER")
 Columns = Sequence[tuple[str, "str | None"]]
 
@@ -211,6 +213,7 @@ class KsqlFormat:
                     )
                 settings[setting] = self.properties.delimiter_of(name, given)
                 delimiters[name] = given
+        self._check_names(value, key)
         if value.startswith("PROTOBUF"):  # of lists and maps nothing says that they are null, whatever WITH says of other columns
             settings["nulls"] = "defaults"
         wraps, has_registry = self.wraps_one_column, self.registry is not None
@@ -224,6 +227,16 @@ class KsqlFormat:
             if self.window is not None:
                 settings["key.window"] = self.window
         return settings, delimiters
+
+    def _check_names(self, value: str, key: str) -> None:
+        """TopologyError for what WITH says of a schema or of nulls to a format that has none of it."""
+        for names, formats in ((NAMES_OF_SCHEMAS, WITH_REGISTRY), (NULLS_IN_PROTOBUF, ("PROTOBUF", "PROTOBUF_NOSR"))):
+            for name in names:
+                given, format = self.properties.words(name), key if name.startswith("KEY") else value
+                if given is not None and format not in formats:
+                    raise self.properties.error(name, f"{name} is for the formats {', '.join(formats)}; found {format}")
+                if given is not None and names == NULLS_IN_PROTOBUF and given not in ("OPTIONAL", "WRAPPER"):
+                    raise self.properties.error(name, f"{name} is {given!r}; expected OPTIONAL or WRAPPER")
 
     @property
     def _bounds(self) -> list[tuple[str, str]]:
@@ -242,9 +255,12 @@ class KsqlFormat:
                 name,
                 f"KAFKA holds one column, and these are {', '.join(name for name, _ in columns)}; expected {name} = 'JSON', or another format of several",
             )
+        declared = dict(self.columns)
         for column, type in columns:
-            if format == KAFKA and type not in KAFKA_TYPES:
-                raise self.properties.error(name, f"KAFKA holds INT, BIGINT, DOUBLE, STRING and BYTES; {column} is {type}")
+            if format == KAFKA and (type not in KAFKA_TYPES or has_times(declared.get(column) or "")):
+                raise self.properties.error(
+                    name, f"KAFKA holds INT, BIGINT, DOUBLE, STRING and BYTES; {column} is {declared.get(column) or type}"
+                )
             if format in (JSON, "JSON_SR") and (kinds := [one for one in _map_keys(type) if one != "string"]):
                 raise self.properties.error(name, f"{format} holds maps with STRING keys; those of {column} are {kinds[0]}")
             if format == DELIMITED and ("<" in type):
