@@ -45,10 +45,10 @@ ParameterPair = tuple[
 
 
 @dataclass
-class _Node:
+class _OverloadTree:
     """A place in the tree, and the overload whose parameters all lie on the way to it."""
 
-    edges: dict[ParameterPair, _Node] = field(default_factory=dict)
+    edges: dict[ParameterPair, _OverloadTree] = field(default_factory=dict)
     overload: Signature | None = None
 
     def end(self, overload: Signature) -> None:
@@ -63,13 +63,13 @@ class _Node:
         for place in range((count + 1) // 2):
             other = count - 1 - place
             edge: ParameterPair = ((parameters[place], False), None if other == place else (parameters[other], False))
-            before, node = node, node.edges.setdefault(edge, _Node())
+            before, node = node, node.edges.setdefault(edge, _OverloadTree())
         if is_endless:
             repeated = (parameters[-1], True)
-            loop = before.edges.setdefault((repeated, repeated), _Node())
+            loop = before.edges.setdefault((repeated, repeated), _OverloadTree())
             loop.end(overload)
             loop.edges.setdefault((repeated, repeated), loop)
-            loop.edges.setdefault((repeated, None), _Node()).end(overload)
+            loop.edges.setdefault((repeated, None), _OverloadTree()).end(overload)
         node.end(overload)
 
     def found(self, arguments: Sequence[Argument], types: dict[str, str], *, converts: bool) -> list[Signature]:
@@ -94,9 +94,9 @@ def _rank(overload: Signature) -> tuple[bool, int, int, int]:
 
 
 @lru_cache(maxsize=512)
-def _tree(overloads: tuple[Signature, ...]) -> _Node:
+def _tree(overloads: tuple[Signature, ...]) -> _OverloadTree:
     """The tree of overloads. A repeated parameter is there as an array, never, and so often that both ends of a call may have it."""
-    root = _Node()
+    root = _OverloadTree()
     for overload in overloads:
         root.grow(overload.parameters, overload)
         if overload.varies:
