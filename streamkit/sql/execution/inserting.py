@@ -23,6 +23,7 @@ from streamkit.log.rows.records import records_of
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.kept_time import kept_since_ms
 from streamkit.log.topic.topic import Topic, check_writable
+from streamkit.log.values.keys import decode_keys, encode_keys
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, spellings
 from streamkit.plan.duration import duration_text
 from streamkit.schema import SchemaColumn
@@ -247,6 +248,10 @@ def _in_format(state: ScriptState, known: StoredSource, rows: pa.Table) -> pa.Ta
             found[KEY] = pa.nulls(rows.num_rows, pa.binary())
             continue
         batch = one_batch(rows.select(list(columns.names)))
+        if part == KEY and any(one.type in ("float", "double") for one in columns):  # -0.0 is the key 0.0, as queries write it
+            batch = pa.RecordBatch.from_arrays(
+                decode_keys(encode_keys(batch.columns), [one.type for one in columns]), columns.names
+            )
         try:
             written = Codec(format, columns, source.topic, part).encode(batch)
         except StreamKitError as error:
