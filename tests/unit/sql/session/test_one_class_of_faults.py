@@ -26,7 +26,7 @@ def test_each_call_gives_the_same_faults(sql, wrong, dialect):
         for call in calls:
             with pytest.raises(SqlError) as caught:
                 call(text)
-            found[text, call.__name__] = [(fault.message, fault.at.start, fault.at.end) for fault in caught.value.faults]
+            found[text, call.__name__] = [(fault.message, fault.at.line, fault.at.column) for fault in caught.value.faults]
 
     assert {len(one) for one in found.values()} == {1}
     assert found[wrong, "query"] == found[wrong, "execute"] == found[wrong, "explain"]
