@@ -18,15 +18,16 @@ from streamkit.conditionals import if_else
 from streamkit.engine.folding.assigned.columns import keep, latest_results
 from streamkit.engine.folding.changes import ADDED, REPLACED
 from streamkit.engine.folding.every_row import Before, FoundGroups, each_result, find_groups, groups_of_rows
-from streamkit.engine.folding.group_state import GroupStates, state_names
+from streamkit.engine.folding.group_state import GroupStates, lifted, state_names
 from streamkit.engine.folding.members import YOUNG, ChangedMembers, GroupRows, MemberStore, keep_members, member_states
 from streamkit.engine.rows.place import in_canonical_order
 from streamkit.engine.rows.rows import OptionalBatch, numbers, with_one_key
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
 from streamkit.errors import EvaluationError
-from streamkit.expressions.aggregates import lift_members, members_of, per_aggregate, without
+from streamkit.expressions.aggregates import after_rows, has_order, lift_members, members_of, per_aggregate, without
 from streamkit.expressions.aggregates.count import COUNT_ENDING
+from streamkit.expressions.aggregates.function import States
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.names import CHANGE, TIMESTAMP
 from streamkit.plan.expression import TypedAggregate
@@ -63,20 +64,30 @@ def table_aggregate(operator: TableAggregate, inputs: Sequence[OptionalBatch], c
 def _signed(operator: TableAggregate, batch: pa.RecordBatch) -> GroupStates:
     """The state of each row alone, of one that is taken away what takes it out of a state; only of aggregates that are folded."""
     folded = _folded(operator)
-    rows, is_added = groups_of_rows(replace(operator, fold=ColumnFold(folded)), batch), pa.array(numbers(batch, CHANGE) == ADDED)
-    states: list[pa.Array] = []
-    for one, own in per_aggregate(folded, rows.states):
-        states += [if_else(is_added, state, taken) for state, taken in zip(own, without(one, own), strict=True)]
-    return replace(rows, states=states)
+    rows = groups_of_rows(replace(operator, fold=ColumnFold(folded)), batch)
+    is_added = numbers(batch, CHANGE) == ADDED
+    return replace(
+        rows, states=[state for one, own in per_aggregate(folded, rows.states) for state in _taken_away(one, own, is_added)]
+    )
+
+
+def _taken_away(aggregate: TypedAggregate, states: States, is_added: Mask) -> list[pa.Array]:
+    """The states of rows, of those that are not added what takes them out of another state."""
+    added = pa.array(is_added)
+    return [if_else(added, state, taken) for state, taken in zip(states, without(aggregate, states), strict=True)]
 
 
 def _folded(operator: TableAggregate) -> tuple[TypedAggregate, ...]:
-    return tuple(one for one in operator.aggregates if members_of(one) is None)
+    return tuple(one for one in operator.aggregates if members_of(one) is None and not has_order(one))
 
 
 @dataclass(frozen=True, eq=False)
 class _MemberStates:
-    """The states of the aggregates that follow from the members of groups; `changes` are those of the store of members."""
+    """
+    The states of the aggregates that follow from the members of groups, and of those that have all rows, which are made after few rows alone.
+
+    `changes` are those of the store of members.
+    """
 
     operator: TableAggregate
     batch: pa.RecordBatch
@@ -98,18 +109,30 @@ class _MemberStates:
 
     def completed(self, groups: GroupStates, rows: Integers) -> GroupStates:
         """With the states of all aggregates, in their order."""
-        if self.store is None:
+        if len(self.folded) == len(self.operator.aggregates):
             return groups
         known = {one.name: list(own) for one, own in per_aggregate(self.folded, groups.states)}
         before = {one.name: own[0] for one, own in per_aggregate(self.operator.aggregates, self.before.columns())}
         for one in self.operator.aggregates:
+            if has_order(one):
+                known[one.name] = self._in_order(one, rows)
             if (kept := members_of(one)) is None:
                 continue
             assert one.argument is not None, f"{one.function} is of something"
+            assert self.store is not None, f"{one.function} has members in a store"
             members = lift_members(one, evaluate(one.argument, self.batch))
             known[one.name], changed = member_states(one, kept, members, self.rows, self.store, rows, before[one.name])
             self.changes.append(changed)
         return replace(groups, states=[column for one in self.operator.aggregates for column in known[one.name]])
+
+    def _in_order(self, one: TypedAggregate, rows: Integers) -> list[pa.Array]:
+        """The states of an aggregate after these rows: those of their groups before, then the rows up to them."""
+        alone = lifted([one], self.batch)
+        known = np.flatnonzero(self.before.known)
+        before = next(own for other, own in per_aggregate(self.operator.aggregates, self.before.states) if other is one)
+        signed = _taken_away(one, alone, self.rows.is_added)
+        both = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(before, signed, strict=True)]
+        return after_rows(np.concatenate([known, self.rows.groups]), one, both, rows + len(known))
 
     def keep(self) -> None:
         if self.store is not None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from streamkit.expressions.aggregates import families  # noqa: F401 - enters the functions
 from streamkit.expressions.aggregates.folding import (
+    after_rows,
     combine,
     fold,
+    has_order,
     lift,
     lift_members,
     members_of,
@@ -39,9 +41,11 @@ __all__ = [
     "AggregateFunction",
     "AggregateResult",
     "Members",
+    "after_rows",
     "aggregate_named",
     "combine",
     "fold",
+    "has_order",
     "lift",
     "lift_members",
     "members_of",

@@ -135,6 +135,16 @@ def neutral(aggregate: TypedAggregate, rows: int) -> list[pa.Array]:
     return lift(aggregate, nothing, rows)
 
 
+def has_order(aggregate: TypedAggregate) -> bool:
+    """Whether its result has all rows in their order."""
+    return AGGREGATES[aggregate.function].keeps_order
+
+
+def after_rows(codes: Integers, aggregate: TypedAggregate, states: States, rows: Integers) -> list[pa.Array]:
+    """As `running`, of one aggregate and after some of the rows alone: of states that have all rows of their group there would be too many."""
+    return AGGREGATES[aggregate.function].merge(states, within_groups(codes, rows))
+
+
 def without(aggregate: TypedAggregate, state: States) -> list[pa.Array]:
     """The states which, merged into others, take these back; EvaluationError if the function cannot subtract."""
     return subtract(aggregate, neutral(aggregate, len(state[0])), state)

@@ -114,6 +114,22 @@ class _WithinGroups:
 
 
 @dataclass(frozen=True, eq=False)
+class _AfterRows:
+    """As within groups, but after some of the rows alone."""
+
+    within: _WithinGroups
+    rows: Integers
+
+    def __call__(self, ufunc: np.ufunc, values: AnyArray, neutral: Any) -> AnyArray:
+        return self.within(ufunc, values, neutral)[self.rows]
+
+    @cached_property
+    def runs(self) -> Runs:
+        every = self.within.runs
+        return Runs(every.order, every.starts[self.rows], every.ends[self.rows])
+
+
+@dataclass(frozen=True, eq=False)
 class _Turns:
     """
     Rows laid out by turns: the first rows of all groups side by side, then the second ones, groups with more rows in front.
@@ -223,11 +239,12 @@ def per_group(groups: Groups) -> Accumulator:
     return _PerGroup(groups)
 
 
-def within_groups(codes: Integers) -> Accumulator:
-    """One value for each row: the rows of its group up to and including it, combined."""
+def within_groups(codes: Integers, rows: Integers | None = None) -> Accumulator:
+    """One value for each row, or for each of `rows`: the rows of its group up to and including it, combined."""
     order = stable_order(codes)
     sizes = _sizes(codes, order)
-    return _WithinGroups(order, np.cumsum(sizes) - sizes, sizes)
+    within = _WithinGroups(order, np.cumsum(sizes) - sizes, sizes)
+    return within if rows is None else _AfterRows(within, rows)
 
 
 def _sizes(codes: Integers, order: Integers) -> Integers:

@@ -19,6 +19,7 @@ from streamkit.data_type import to_arrow
 from streamkit.errors import EvaluationError
 from streamkit.expressions.aggregates import (
     AGGREGATES,
+    after_rows,
     combine,
     fold,
     lift,
@@ -364,6 +365,8 @@ def test_lists_of_a_table_are_in_the_order_of_arrival(column, limit, changes, cu
     for owner in set(owners.tolist()):
         own = [(is_added, value) for is_added, group, value in sound if group == owner]
         assert [one for one, group in zip(found, owners) if group == owner] == collected_of_table(own, limit)
+    newest = np.array([*{owner: place for place, owner in enumerate(owners)}.values()], np.int64)
+    assert result(one, after_rows(owners, one, states, newest)).to_pylist() == [found[place] for place in newest]
 
 
 def test_a_list_of_a_table_may_be_too_long_on_the_way():

@@ -93,7 +93,8 @@ def test_lists_go_on_that_an_earlier_version_kept(monkeypatch: pytest.MonkeyPatc
     assert former is not None
     with sk.open_log(":memory:") as log:
         with monkeypatch.context() as earlier, opened(log) as sql:
-            earlier.setitem(AGGREGATES, now.name, replace(now, subtract=None, members=replace(former, is_set=False)))
+            members = replace(former, is_set=False)
+            earlier.setitem(AGGREGATES, now.name, replace(now, subtract=None, keeps_order=False, members=members))
             sql.execute("CREATE TABLE r AS SELECT g, COLLECT_LIST(v) AS l FROM t GROUP BY g")
             sql.execute("CREATE TABLE q AS SELECT g, COLLECT_LIST(v) AS l, MAX(v) AS m FROM t GROUP BY g")
             for rows in ("(0, 'a', 'x', 3)", "(1, 'a', 'x', 2), (2, 'a', 'x', 2)"):
