@@ -9,13 +9,12 @@ are a `kernel` with an operation of their own. Both are entered with their signa
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamkit.expressions.core.operation import (
     OPERATIONS,
-    Argument,
     Gives,
     Invocation,
     Judgement,
@@ -56,7 +55,7 @@ class KsqlFunction:
     def rule(self, call: Invocation) -> TypedExpression:
         """The typed expression of a call, by the signature that fits best; RuleError if none fits."""
         place, gives, fitting = matched(as_called(call, self.signatures), self.signatures)
-        return _named_by(self.name, self.builds[place](fitting, gives), fitting.arguments)
+        return _named_by(self.name, self.builds[place](fitting, gives), {id(one) for one in fitting.arguments})
 
 
 KSQL_FUNCTIONS: dict[str, KsqlFunction] = {}  # by name, in lower case
@@ -68,9 +67,9 @@ def failing_as(operation: str, *functions: str) -> None:
         OPERATIONS[f"{operation}{NAMED_BY}{name}"] = OPERATIONS[operation]
 
 
-def _named_by(function: str, made: TypedExpression, arguments: Sequence[Argument]) -> TypedExpression:
-    """What a call is made of, in which operations that fail as the function have its name; its arguments stay as they are."""
-    if made in arguments:
+def _named_by(function: str, made: TypedExpression, arguments: Container[int]) -> TypedExpression:
+    """What a call is made of, in which operations that fail as the function have its name; its arguments, given by `id`, stay as they are."""
+    if id(made) in arguments:
         return made
     name = f"{made.name.partition(NAMED_BY)[0]}{NAMED_BY}{function}"
     inner = tuple(_named_by(function, one, arguments) for one in made.arguments)

@@ -72,19 +72,22 @@ class _OverloadTree:
             loop.edges.setdefault((repeated, None), _OverloadTree()).end(overload)
         node.end(overload)
 
-    def found(self, arguments: Sequence[Argument], types: dict[str, str], *, converts: bool) -> list[Signature]:
+    def found(self, arguments: Sequence[Argument], *, converts: bool) -> list[Signature]:
         """The overloads of all nodes to which the arguments lead."""
-        if not arguments:
-            return [] if self.overload is None else [self.overload]
-        first, last = arguments[0], arguments[-1] if len(arguments) > 1 else None
-        every: list[Signature] = []
-        for (left, right), node in self.edges.items():
-            bound = dict(types)
-            if (last is None) != (right is None) or not _accepts(left[0], first, bound, converts=converts):
-                continue
-            if last is None or right is None or _accepts(right[0], last, bound, converts=converts):
-                every += node.found(arguments[1:-1], bound, converts=converts)
-        return every
+        count = len(arguments)
+        reached: list[tuple[_OverloadTree, dict[str, str]]] = [(self, {})]
+        for place in range((count + 1) // 2):
+            other = count - 1 - place
+            before, reached = reached, []
+            for node, types in before:
+                for (left, right), following in node.edges.items():
+                    bound = dict(types)
+                    is_pair = right is not None
+                    if is_pair != (other > place) or not _accepts(left[0], arguments[place], bound, converts=converts):
+                        continue
+                    if right is None or _accepts(right[0], arguments[other], bound, converts=converts):
+                        reached.append((following, bound))
+        return [node.overload for node, _ in reached if node.overload is not None]
 
 
 def _rank(overload: Signature) -> tuple[bool, int, int, int]:
@@ -147,7 +150,7 @@ def as_called(call: Invocation, signatures: Sequence[Signature]) -> Invocation:
     overloads = tuple(signatures) if known is None else tuple(Signature.of(one if "->" in one else f"{one} ->") for one in known)
     found: list[Signature] = []
     for converts in (False, True):
-        found = found or sorted(_tree(overloads).found(call.arguments, {}, converts=converts), key=_rank)
+        found = found or sorted(_tree(overloads).found(call.arguments, converts=converts), key=_rank)
     if not found:
         raise RuleError(refused(call, overloads))
     if len(found) > 1 and _rank(found[-1]) == _rank(found[-2]):

@@ -10,7 +10,7 @@ import pytest
 
 from streamkit import functions as F
 from streamkit.data_type import to_arrow
-from streamkit.errors import UnsupportedExpressionError
+from streamkit.errors import TopologyError, UnsupportedExpressionError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.expressions.analysis.sql_check import check_sql
@@ -54,6 +54,15 @@ def test_aggregates_of_times_of_the_day():
     assert ksql_result_type(read("COLLECT_LIST(T)"), COLUMNS) == "array<time>"
     assert ksql_result_type(read("MAX(T)"), COLUMNS) == "time"
     assert ksql_expression(read("MAX(T)"), COLUMNS) == Call("max", (Reference("T"),))
+
+
+@pytest.mark.parametrize("function", ["concat", "coalesce", "greatest"])
+def test_calls_of_thousands_of_arguments(function: str):
+    """A repeated parameter may be there any number of times, and all of its arguments are looked at."""
+    texts = (Reference("S"),) * 3001
+    assert ksql_result_type(Call(function, texts), COLUMNS) == "string"
+    with pytest.raises(TopologyError, match=f"{function.upper()} does not take"):
+        ksql_result_type(Call(function, (*texts[:1500], Reference("A"), *texts[1500:])), COLUMNS)
 
 
 def test_table_functions():
