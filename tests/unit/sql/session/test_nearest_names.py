@@ -74,7 +74,8 @@ def test_the_caret_is_at_the_word(sql, text, message):
         text, message = text.replace("^", "").replace("('connector", "(^'connector"), "did you mean 'PostgresSink'?"
     with pytest.raises(SqlError) as caught:
         sql.execute(text.replace("^", ""))
-    assert message in caught.value.message and caught.value.at.column == text.index("^") + 1
+    assert message in caught.value.message
+    assert caught.value.faults[0].at.column == text.index("^") + 1
 
 
 def test_a_sink_of_a_topic_that_is_not_there(sql):
@@ -113,7 +114,7 @@ def test_a_result_that_does_not_fit_its_topic(sql):
     text = "DROP TABLE big; CREATE TABLE big AS SELECT name, max(id) AS m FROM o GROUP BY name"
     with pytest.raises(SqlError) as caught:
         sql.execute(text)
-    assert caught.value.at.column == text.index("big AS") + 1
+    assert caught.value.faults[0].at.column == text.index("big AS") + 1
     assert "exists and does not fit: it has no column 'm'" in caught.value.message
     assert (
         "WITH (KAFKA_TOPIC = 'another') behind the name writes to another topic; DROP … DELETE TOPIC deletes"
