@@ -320,9 +320,7 @@ class ExpressionReader(LiteralReader):
         if self.is_at("*"):
             called = self.words[self.place - 2] if self.place > 1 and self.words[self.place - 1].key == "(" else None
             if called is not None and called.kind == "name" and called.key not in self.dialect.reserved:
-                raise self._unusable(
-                    f"{called.text}(*) counts nothing: only count(*) has a *, and counts rows; expected count(*), or a column"
-                )
+                raise self._unusable(f"{called.text}(*): only count has a *, as in count(*), which counts rows. {self.no_star}")
             raise self._unusable(self.no_star)
         if self.is_at("?", ":"):
             raise self._unusable(self.no_parameters)

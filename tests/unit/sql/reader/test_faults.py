@@ -71,7 +71,7 @@ def faults(text, **options):
         ),
         ("SELECT a -> b FROM t", "a field of a struct is written with a point, as in address.street"),
         ("SELECT a[1]->b FROM t", "a field of a struct is written with a point"),
-        ("SELECT cnt(*) FROM t", "cnt(*) counts nothing: only count(*) has a *"),
+        ("SELECT cnt(*) FROM t", "cnt(*): only count has a *, as in count(*)"),
         ("SELECT * EXCEPT (a) FROM t", "there is no * EXCEPT; name the columns one by one"),
         ("SELECT a FROM t GROUP BY ROLLUP(a)", "there is no ROLLUP of groups; write a query for each grouping"),
         ("SELECT a FROM t GROUP BY GROUPING SETS ((a), (b))", "there is no GROUPING of groups"),
