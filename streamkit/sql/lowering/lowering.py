@@ -111,8 +111,8 @@ class QueryLowering:
                 "a global table is only looked up; expected a stream or a table in FROM, which joins it", self.query.span
             )
         result = replace(result, windows=scope.windows)
-        names = tuple(item.name for item in items)
-        named = (*(name for name in self._made_up_key(scope, result) if name not in names), *names)
+        chosen = tuple(item.name for item in items)
+        named = (*(name for name in self._made_up_key(scope, result) if name not in chosen), *chosen)
         return LoweredQuery(result, self.query.emit == FINAL, unnamed, repeated, named)
 
     def _made_up_key(self, scope: Scope, result: QuerySource) -> tuple[str, ...]:

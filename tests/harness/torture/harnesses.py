@@ -78,7 +78,8 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
         "tests/unit/sql/reader tests/unit/sql/printer tests/unit/sql/pull tests/unit/plan/graph "
         "tests/unit/sql/session/test_groups_once_and_kept.py tests/unit/sql/session/test_order_of_records.py "
         "tests/unit/sql/session/test_names_of_columns.py tests/unit/sql/session/test_aggregates_of_tables.py "
-        "tests/unit/sql/session/test_random_lambdas.py tests/unit/sql/session/test_unreadable_records.py"
+        "tests/unit/sql/session/test_random_lambdas.py tests/unit/sql/session/test_unreadable_records.py "
+        "tests/unit/sql/session/test_followed_tables.py tests/unit/sql/session/test_keys_in_two_spellings.py"
     ),
     "queries": "tests/harness/crash/test_query_runner.py",
     "server": (
