@@ -58,10 +58,17 @@ def parquet_stream(session: SparkSession, rows: Data, schema: str, folder: Path)
 
 
 def medians(ours: Side, theirs: Side, rounds: int = ROUNDS, warm_up: int = WARM_UP_ROUNDS) -> tuple[float, float]:
-    """The median of either side, measured in turn, the first rounds left out; a side gets a name of its own each time."""
-    measured = [(ours(f"ours-{turn}"), theirs(f"theirs-{turn}")) for turn in range(warm_up + rounds)]
-    mine, others = zip(*measured[warm_up:], strict=True)
-    return median(mine), median(others)
+    """
+    The median of either side, the first rounds left out; a side gets a name of its own each time.
+
+    Either side is first in every other round, since a machine that still warms up favours the second one. An even number of rounds is fair.
+    """
+    sides = {"ours": ours, "theirs": theirs}
+    measured: list[dict[str, float]] = []
+    for turn in range(warm_up + rounds):
+        names = ("ours", "theirs") if turn % 2 == 0 else ("theirs", "ours")
+        measured.append({name: sides[name](f"{name}-{turn}") for name in names})
+    return median(one["ours"] for one in measured[warm_up:]), median(one["theirs"] for one in measured[warm_up:])
 
 
 def rate_row(work: str, sides: tuple[float, float], against: str, wanted: str) -> Row:

@@ -51,15 +51,15 @@ def test_parts():
 
 
 def test_medians():
-    """Sides take turns, and the first round is left out."""
-    turns, values = [], iter((100, 100, 3, 30, 1, 10, 2, 20))
+    """Sides take turns, either one first in every other round, and the first round is left out."""
+    turns, values = [], iter((100, 100, 30, 3, 1, 10, 20, 2))
 
     def side(name):
         turns.append(name)
         return next(values)
 
     assert medians(side, side) == (2, 20)
-    assert turns[:4] == ["ours-0", "theirs-0", "ours-1", "theirs-1"]
+    assert turns[:6] == ["ours-0", "theirs-0", "theirs-1", "ours-1", "ours-2", "theirs-2"]
 
 
 def test_word_count():

@@ -45,6 +45,6 @@ def windowed_sql(session: SparkSession, folder: Path, fraction: float = 1) -> It
             log.delete_topic(f"{app.name}-totals")
         return measured
 
-    sides = medians(lambda name: rate(topology(name)), lambda name: rate(windowed.topology(name)))
+    sides = medians(lambda name: rate(topology(name)), lambda name: rate(windowed.topology(name)), rounds=4)
     yield rate_row(f"windowed in SQL, {count:,} records", sides, "the same in Python", ">= 0.95")
     shutil.rmtree(root)
