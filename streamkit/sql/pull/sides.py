@@ -220,7 +220,8 @@ class _SidesReading:
         join = PlannedJoin(clause.kind, _PLACEHOLDER, tuple(one for one, _ in keys), tuple(other for _, other in keys), rest)
         sides = tuple(replace(one, may_lack=one.may_lack or clause.kind in (RIGHT, FULL)) for one in left.sides)
         sides = (*sides, replace(side, may_lack=clause.kind in (LEFT, FULL)))
-        again = {one: other for one, other in compared.items() if _is_one_name(scope, one, other)}
+        names = {one.column: one.name.lower() for one in scope.columns or ()}
+        again = {one: other for one, other in compared.items() if names[one] == names[other]}
         scope, join = self._named_once(scope, join, again, clause.kind)
         outside = self._outside(clause)
         asked = {name for name, one in {**left.star, **side.star}.items() if is_asked_for(one, outside, clause, self.meaning)}
@@ -444,11 +445,6 @@ def _columns_compared(condition: Expression, scope: Scope, right: Iterable[str])
     (one,), (other,) = found
     left, other = (one, other) if other in set(right) else (other, one)
     return {left: other} if {left, other} <= {column.column for column in scope.shown} else {}
-
-
-def _is_one_name(scope: Scope, left: str, right: str) -> bool:
-    names = {column.column: column.name.lower() for column in scope.columns or ()}
-    return names[left] == names[right]
 
 
 def _identity(column: ScopeColumn) -> str:

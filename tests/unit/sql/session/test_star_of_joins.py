@@ -89,11 +89,18 @@ def test_a_join_of_two(joined, sides):
 
 @pytest.mark.parametrize(("first", "second"), [*itertools.product(JOINS, JOINS)])
 def test_a_chain_of_tables(joined, first, second):
-    """A third table, by the key of the first or of the second one."""
+    """
+    A third table, by the key of the first or of the second one.
+
+    Behind a FULL JOIN neither is the key, so a RIGHT or FULL JOIN with the third table is refused.
+    """
+    seen = 0
     for on in ("n.k = l.k", "n.k = m.k", "n.a = l.k"):
         found = joined(f"SELECT * FROM u l {first} v m ON l.k = m.k {second} w n ON {on}", "TABLE")
         if found is not None:
             same(found)
+            seen += 1
+    assert (seen > 0) == (first != "FULL JOIN" or second in ("JOIN", "LEFT JOIN"))
 
 
 def test_full_joins_of_streams_have_a_column_of_both_once(joined):
