@@ -34,6 +34,7 @@ from streamkit.sql.tree.span import TextSpan
 INNER, LEFT, RIGHT, FULL = "inner", "left", "right", "full"
 MADE_UP_KEY = "rowkey"
 SESSION = "session"  # windows, as formats of keys say them
+FIRST_VALUES = ("coalesce", "ifnull", "nvl")
 
 
 @dataclass(frozen=True)
@@ -210,20 +211,29 @@ class Joining:
             for scope, part in zip((left, right), ordered, strict=True)
         )
         self._check_types(one, other, left, right, span)
-        return (self._as_key(one, left), other) if self.meaning.names_results else (one, other)
+        return self._as_key(one, left), other
 
     def _as_key(self, compared: Expression, left: Scope) -> Expression:
         """
         What a further join compares: the key of the joins before it, where the query has a column that one of them compared with that key.
 
-        In ksqlDB both columns of an equality are the key, also where a LEFT or RIGHT JOIN found no row, so that one of them is null; a FULL
-        JOIN has a key of its own.
+        In ksqlDB both columns of an equality are the key, also where a LEFT or RIGHT JOIN found no row, so that one of them is null. So are
+        the keys of tables behind a FULL JOIN, whose key is one of its own; streams are moved to what is compared there. In Spark's dialect
+        each column is its side's, and the key of a FULL JOIN of tables is the first of all of them that is not null.
         """
-        if left.made_up_key:
+        is_table = isinstance(left.rows, Table)
+        copies = [one for one in left.columns or () if one.copied and one.copied in (left.key or ())]
+        keys = {Reference(dotted_part(one.column)): one.copied for one in copies}
+        if not self.meaning.names_results:
+            parts = compared.arguments if is_table and isinstance(compared, Call) and compared.function in FIRST_VALUES else ()
+            whole = {keys.get(part) for part in parts if isinstance(part, Reference)}
+            sources = {one.source for one in copies if Reference(dotted_part(one.column)) in parts}
+            is_key = len(whole) == 1 and None not in whole and sources == set(left.sources)
+            return Reference(dotted_part(str(whole.pop()))) if is_key else compared
+        if (left.made_up_key and not is_table) or not isinstance(compared, Reference):
             return compared
-        copies = {Reference(dotted_part(one.column)): one.copied for one in left.columns or () if one.copied}
-        key = copies.get(compared) if isinstance(compared, Reference) else None
-        return Reference(dotted_part(key)) if key is not None and key in (left.key or ()) else compared
+        key = keys.get(compared)
+        return compared if key is None else Reference(dotted_part(key))
 
     def _check_types(self, one: Expression, other: Expression, left: Scope, right: Scope, span: TextSpan) -> None:
         """TopologyError for values of two types in a dialect that compares those of one type alone."""
@@ -283,12 +293,13 @@ class Joining:
                 return (right, left), kind
             raise self._refused(
                 f"tables are joined by the whole key of one of them: that of {self._named(right)} is {listed(right.plain_key)}, that of "
-                f"{self._named(left)} {listed(left.plain_key)}" + self._turned(left, kind),
+                f"{self._named(left)} {listed(left.plain_key)}" + self._turned(left, right, kind),
                 f"an equality for each column of the key of {self._named(right)}",
             )
         if not left.is_stream and kind == FULL and left.compares_key is False:
             raise self._refused(
-                f"a FULL JOIN of tables compares both keys, and that of {self._named(left)} is {listed(left.plain_key)}",
+                f"a FULL JOIN of tables compares both keys, and that of {self._named(left)} is {listed(left.plain_key)}"
+                + (self._turned(left, right, kind) if left.scope.made_up_key else ""),
                 "an equality for each column of both keys, or INNER or LEFT",
             )
         if left.is_stream and not right.is_stream and right.compares_key is False and not self._covers_key(right, kind):
@@ -303,7 +314,9 @@ class Joining:
         names = {_whole_column(part) for part in right.compared if isinstance(part, Reference)}
         return kind == INNER and bool(right.scope.key) and set(right.scope.key or ()) <= names
 
-    def _turned(self, left: JoinSide, kind: str) -> str:
+    def _turned(self, left: JoinSide, right: JoinSide, kind: str) -> str:
+        if left.scope.made_up_key or right.scope.made_up_key:
+            return "; the key behind a FULL JOIN of tables is the coalesce() of all columns that it compared"
         return f"; a {kind.upper()} JOIN keeps rows of the side that has the other's key" if left.compares_key else ""
 
     def _check_window(self, left: JoinSide, right: JoinSide) -> None:
@@ -477,7 +490,7 @@ class Joining:
             elif one.is_shown and one.column in partners:
                 own = partners[one.column]
                 columns.append(replace(one, column=own, type=given.get(own)))
-        is_kept = left.scope.made_up_key and key == left.scope.key
+        is_kept = left.scope.made_up_key and key == left.scope.key and not self.meaning.names_results
         made_up = is_kept or kind == FULL or (self.meaning.names_results and self._is_of_expressions(left, right))
         sources = (*left.scope.sources, *right.scope.sources)
         computed = {} if kind == FULL else left.scope.computed

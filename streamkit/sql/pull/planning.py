@@ -70,6 +70,7 @@ class _PullPlanning:
         order, orders = self._order(names, items)
         every = (*items, *order)
         groups, scope, every = self._grouped(names, every, found)
+        every = every if groups is not None else (*Projection(names).with_key_of_joins(every[: len(items)]), *every[len(items) :])
         columns = self._typed(scope, every[: len(items)])
         beside = self._typed(scope, every[len(items) :])
         plan = PullPlan(

@@ -12,13 +12,14 @@ from streamkit.names import ORDER, TIMESTAMP, WINDOW_START
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Call, Expression, Literal, Reference, TypedExpression
 from streamkit.plan.expression_text import OF_KSQL
-from streamkit.sql.lowering.expression_parts import calls, conjuncts, is_aggregate, references
+from streamkit.sql.lowering.expression_parts import calls, conjuncts, is_aggregate, references, rewritten
 from streamkit.sql.lowering.joining import FULL, INNER, LEFT, RIGHT, SESSION, NamedOutside, is_asked_for, windows_in_keys
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.names import QueryNames
 from streamkit.sql.lowering.scope import BOUNDS, ROW_TIMES, AnyRows, Scope, ScopeColumn, bounds_in, fresh_name, key_first
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.input import PullInput
+from streamkit.sql.pull.joined_key import Pair, joined_key, key_compared
 from streamkit.sql.pull.plan import PlannedJoin, PlannedSide, PullPlan, TypedColumns
 from streamkit.sql.pull.relation import PullRelation, PullRelations, no_relation, rows_of_query
 from streamkit.sql.pull.source import RECORD_TYPES
@@ -210,26 +211,64 @@ class _SidesReading:
         columns = (*(left.scope.columns or ()), *side.columns)
         scope = replace(left.scope, sources=(*left.scope.sources, side.alias), columns=columns)
         at = self.text.at(clause.on.span)
-        condition = QueryNames(scope, self.text, self.meaning).resolved(clause.on)
+        names = QueryNames(scope, self.text, self.meaning)
+        condition = names.resolved(clause.on)
         if found := calls(condition, is_aggregate):
             raise self.text.error(
                 f"the condition of a join has the aggregate {found[0].function}; expected columns", clause.on.span
             )
-        keys, rest, compared = self._split(scope, [*conjuncts(condition), *self._within(clause, left, side)], side, at)
+        within = self._within(clause, left, side)
+        keys, rest, compared = self._split(scope, [*conjuncts(condition), *within], side, at)
+        pairs = list[Pair]()
+        if self.meaning.names_results:
+            parts = [self._by_key(names, one, left, side, clause) for one in conjuncts(clause.on.expression)]
+            keys, rest, _ = self._split(scope, [*(one for one, _ in parts), *within], side, at)
+            pairs = [pair for _, pair in parts if pair is not None]
         keys += self._split(scope, self._same_windows(left, side, clause), side, at)[0]
         join = PlannedJoin(clause.kind, _PLACEHOLDER, tuple(one for one, _ in keys), tuple(other for _, other in keys), rest)
         sides = tuple(replace(one, may_lack=one.may_lack or clause.kind in (RIGHT, FULL)) for one in left.sides)
         sides = (*sides, replace(side, may_lack=clause.kind in (LEFT, FULL)))
-        names = {one.column: one.name.lower() for one in scope.columns or ()}
-        again = {one: other for one, other in compared.items() if names[one] == names[other]}
+        called = {one.column: one.name.lower() for one in scope.columns or ()}
+        again = {one: other for one, other in compared.items() if called[one] == called[other]}
         scope, join = self._named_once(scope, join, again, clause.kind)
         outside = self._outside(clause)
         asked = {name for name, one in {**left.star, **side.star}.items() if is_asked_for(one, outside, clause, self.meaning)}
-        star, key, pairs = _star_of_join(left, side, compared, clause.kind, asked)
-        if clause.kind == FULL and not self.meaning.names_results:
-            scope, join, star, new = _with_both(scope, join, pairs, star, asked)
+        star, key, ordered = _star_of_join(left, side, compared, clause.kind, asked)
+        if self.meaning.names_results:
+            scope, join = self._with_key(scope, join, left, side, pairs)
+        elif clause.kind == FULL:
+            scope, join, star, new = _with_both(scope, join, ordered, star, asked)
             key = key and [new.get(name, name) for name in key]
         return JoinedSides(scope, sides, (*left.joins, join), star, key)
+
+    def _by_key(
+        self, names: QueryNames, written: Expression, left: JoinedSides, side: _Side, clause: JoinClause
+    ) -> tuple[Expression, Pair | None]:
+        """A part of the condition, which compares the key of the joins before it, and what it says is equal, if it does that."""
+        condition = names.resolved_part(written, clause.on.span)
+        if not isinstance(written, Call) or written.function != "eq":
+            return condition, None
+        one, other = (names.resolved_part(each, clause.on.span) for each in written.arguments)
+        reads = [{parts_of(found.name)[0] in side.own for found in references(each)} for each in (one, other)]
+        if sorted(map(tuple, reads)) != [(False,), (True,)]:
+            return condition, None
+        one, other = (one, other) if reads[1] == {True} else (other, one)
+        key = key_compared(one, left.scope, is_of_tables=not left.is_of_records)
+        if key is not None:
+            before, one = one, key
+            condition = rewritten(condition, lambda each: key if each == before else None, self.text.places)
+        return condition, (one, other)
+
+    def _with_key(
+        self, scope: Scope, join: PlannedJoin, left: JoinedSides, side: _Side, pairs: Sequence[Pair]
+    ) -> tuple[Scope, PlannedJoin]:
+        """The key that ksqlDB gives the rows of a join, which a query and further joins name by the columns that it compared."""
+        of_tables = None if left.is_of_records or side.is_of_records else (left.scope.key or left.key, side.key)
+        found = joined_key(scope, pairs, join.kind, of_tables)
+        made = _analyzed(scope, found.columns)
+        hidden = [ScopeColumn("", name, name, typed.type, is_shown=False) for name, typed in made]
+        with_key = replace(found.scope, columns=(*(found.scope.columns or ()), *hidden))
+        return with_key, replace(join, coalesced=(*join.coalesced, *made))
 
     def _same_windows(self, left: JoinedSides, side: _Side, clause: JoinClause) -> list[Expression]:
         """That the windows of both sides are one, as ksqlDB's keys have them: of those of two lengths the starts are equal."""

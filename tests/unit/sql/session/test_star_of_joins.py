@@ -92,7 +92,7 @@ def test_a_chain_of_tables(joined, first, second):
     """
     A third table, by the key of the first or of the second one.
 
-    Behind a FULL JOIN neither is the key, so a RIGHT or FULL JOIN with the third table is refused.
+    Behind a FULL JOIN neither is the key, so a RIGHT or FULL JOIN with the third table is refused, unless it is by the first of both that is there.
     """
     seen = 0
     for on in ("n.k = l.k", "n.k = m.k", "n.a = l.k"):
@@ -101,6 +101,13 @@ def test_a_chain_of_tables(joined, first, second):
             same(found)
             seen += 1
     assert (seen > 0) == (first != "FULL JOIN" or second in ("JOIN", "LEFT JOIN"))
+    if first == "FULL JOIN":
+        items = "l.k AS lk, m.k AS mk, n.k AS nk, l.b AS lb, m.b AS mb, n.b AS nb"
+        once, kept, _ = joined(
+            f"SELECT {items} FROM u l {first} v m ON l.k = m.k {second} w n ON COALESCE(m.k, l.k) = n.k", "TABLE"
+        )
+        assert sorted(map(str, once.to_pylist())) == sorted(map(str, kept.select(once.column_names).to_pylist()))
+        assert {(row["lb"], row["mb"], row["nb"]) for row in once.to_pylist() if row["nb"]} == {(5, 8, 9)}
 
 
 def test_full_joins_of_streams_have_a_column_of_both_once(joined):
