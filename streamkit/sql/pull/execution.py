@@ -74,7 +74,7 @@ class PullExecution:
             pairs = _every_pair(left.num_rows, right.num_rows)
         if join.rest is not None:
             pairs = _kept(join.rest, left, right, pairs)
-        rows = _side_by_side(left, right, _with_the_lonely(join.kind, pairs, left.num_rows, right.num_rows))
+        rows = _side_by_side(left, right, _with_the_lonely(join, pairs, left, right))
         if not join.coalesced:
             return rows
         both = evaluate_all(join.coalesced, rows)
@@ -243,18 +243,29 @@ def _every_pair(left: int, right: int) -> tuple[Integers, Integers]:
     return np.repeat(np.arange(left), right), np.tile(np.arange(right), left)
 
 
-def _with_the_lonely(kind: str, pairs: tuple[Integers, Integers], left: int, right: int) -> tuple[Integers, Integers]:
+def _with_the_lonely(
+    join: PlannedJoin, pairs: tuple[Integers, Integers], left: pa.RecordBatch, right: pa.RecordBatch
+) -> tuple[Integers, Integers]:
     """The pairs with the rows that have none, of the sides that a join keeps; those of the left side where they stand among the others."""
     one, other = pairs
-    if kind in (LEFT, FULL):
-        lonely = np.setdiff1d(np.arange(left), one)
+    of_left, of_right = join.lonely
+    if join.kind in (LEFT, FULL):
+        lonely = _lonely(left, one, of_left)
         one, other = np.concatenate([one, lonely]), np.concatenate([other, np.full(len(lonely), NO_ROW, np.int64)])
         order = np.argsort(one, kind="stable")
         one, other = one[order], other[order]
-    if kind in (RIGHT, FULL):
-        lonely = np.setdiff1d(np.arange(right), other)
+    if join.kind in (RIGHT, FULL):
+        lonely = _lonely(right, other, of_right)
         one, other = np.concatenate([one, np.full(len(lonely), NO_ROW, np.int64)]), np.concatenate([other, lonely])
     return one, other
+
+
+def _lonely(rows: pa.RecordBatch, paired: Integers, condition: TypedExpression | None) -> Integers:
+    """The rows without a partner for which a condition is true."""
+    lonely = np.setdiff1d(np.arange(rows.num_rows), paired)
+    if condition is None or not len(lonely):
+        return lonely
+    return lonely[mask(condition, rows.take(pa.array(lonely))).to_numpy(zero_copy_only=False)]
 
 
 def _side_by_side(

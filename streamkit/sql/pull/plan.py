@@ -37,7 +37,7 @@ class PlannedJoin:
     The rows so far with those of one more side: whose keys are equal, and for which `rest` is true.
 
     `kind` is inner, left, right or full. Where there are no keys, each row meets each. `coalesced` are columns that a full join has of either
-    side, by their names.
+    side, by their names. `lonely` are the conditions on rows of either side that the join keeps without a partner; None keeps all.
     """
 
     kind: str
@@ -46,6 +46,7 @@ class PlannedJoin:
     right: tuple[TypedExpression, ...]
     rest: TypedExpression | None = None
     coalesced: TypedColumns = ()
+    lonely: tuple[TypedExpression | None, TypedExpression | None] = (None, None)
 
 
 @dataclass(frozen=True)

@@ -224,8 +224,11 @@ class _SidesReading:
             parts = [self._by_key(names, one, left, side, clause) for one in conjuncts(clause.on.expression)]
             keys, rest, _ = self._split(scope, [*(one for one, _ in parts), *within], side, at)
             pairs = [pair for _, pair in parts if pair is not None]
+        lonely = self._lonely(left, side, keys)
         keys += self._split(scope, self._same_windows(left, side, clause), side, at)[0]
-        join = PlannedJoin(clause.kind, _PLACEHOLDER, tuple(one for one, _ in keys), tuple(other for _, other in keys), rest)
+        join = PlannedJoin(
+            clause.kind, _PLACEHOLDER, tuple(one for one, _ in keys), tuple(other for _, other in keys), rest, lonely=lonely
+        )
         sides = tuple(replace(one, may_lack=one.may_lack or clause.kind in (RIGHT, FULL)) for one in left.sides)
         sides = (*sides, replace(side, may_lack=clause.kind in (LEFT, FULL)))
         called = {one.column: one.name.lower() for one in scope.columns or ()}
@@ -269,6 +272,14 @@ class _SidesReading:
         hidden = [ScopeColumn("", name, name, typed.type, is_shown=False) for name, typed in made]
         with_key = replace(found.scope, columns=(*(found.scope.columns or ()), *hidden))
         return with_key, replace(join, coalesced=(*join.coalesced, *made))
+
+    def _lonely(
+        self, left: JoinedSides, side: _Side, keys: Sequence[tuple[TypedExpression, TypedExpression]]
+    ) -> tuple[TypedExpression | None, TypedExpression | None]:
+        """Which rows of either side a join keeps without a partner: in ksqlDB, of streams, those with a key."""
+        if not self.meaning.names_results or not keys or not (left.is_of_records or side.is_of_records):
+            return None, None
+        return _any_valid([one for one, _ in keys]), _any_valid([other for _, other in keys])
 
     def _same_windows(self, left: JoinedSides, side: _Side, clause: JoinClause) -> list[Expression]:
         """That the windows of both sides are one, as ksqlDB's keys have them: of those of two lengths the starts are equal."""
@@ -455,6 +466,14 @@ def _all_of(conditions: Sequence[TypedExpression]) -> TypedExpression | None:
     first, *others = conditions
     for one in others:
         first = TypedExpression("and", "boolean", (first, one))
+    return first
+
+
+def _any_valid(values: Sequence[TypedExpression]) -> TypedExpression:
+    """The condition that one of these is not null."""
+    first, *others = (TypedExpression("isnotnull", "boolean", (one,)) for one in values)
+    for one in others:
+        first = TypedExpression("or", "boolean", (first, one))
     return first
 
 
