@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
@@ -12,7 +13,7 @@ from streamkit.errors import TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.names import OFFSET, PARTITION, spellings
 from streamkit.plan.dotted_name import part, parts_of
-from streamkit.plan.expression import Alias, Expression, Reference
+from streamkit.plan.expression import Alias, Call, Expression, Reference
 from streamkit.plan.expression_text import expression_text
 from streamkit.plan.location import written_at
 from streamkit.sql.lowering.exploding import ChosenItem, Exploding
@@ -363,6 +364,7 @@ class QueryLowering:
         """The stream under another key."""
         scope, columns = names.scope, list[Column]()
         key: list[str] = []
+        of_values: list[Column] = []
         items = self._named_items(names)
         made: dict[Expression, ScopeColumn] = {}
         for written in by:
@@ -370,12 +372,19 @@ class QueryLowering:
             own = names.result_name(written.expression)
             is_column = not isinstance(expression, Reference) or expression.name not in OF_RECORDS
             name = self._key_name(expression, own, items, [*scope.names, *key], is_column=is_column)
-            columns.append(Column(Alias(expression, name)))
+            if self.meaning.names_results and (value := self._without_row(expression, scope)) is not None:
+                of_values.append(Column(Alias(value, name)))
+                columns.append(Column(Reference(part(name))))
+            else:
+                columns.append(Column(Alias(self._without_key(expression, scope), name)))
             key.append(name)
             if expression != Reference(part(name)):
                 type = scope.type_of(expression, self.text.at(written.span))
                 made[expression] = ScopeColumn("", name, name, type, is_shown=self.meaning.names_results)
         with written_at(self.text.at(span)):
+            rows = (
+                rows.with_columns(*of_values) if of_values else rows
+            )  # a deletion has no values, also where the expression has one of nulls
             keyed = rows.select_key(*columns) if columns else rows.without_key()
         kept = None if scope.columns is None else (*scope.columns, *made.values())
         if kept is not None and self.meaning.names_results:
@@ -387,6 +396,24 @@ class QueryLowering:
         computed = {expression: column.column for expression, column in made.items()}
         scope = replace(scope, rows=keyed, columns=kept, key=tuple(key), computed={**scope.computed, **computed})
         return scope, replace(names, scope=scope)
+
+    @staticmethod
+    def _without_row(expression: Expression, scope: Scope) -> Expression | None:
+        """An expression that names more than the key, which ksqlDB computes of rows alone; None for another one, and for a column as it is."""
+        named = {parts_of(one.name)[0] for one in references(expression)}
+        if named <= set(scope.key or ()) or (isinstance(expression, Reference) and not named & set(OF_RECORDS)):
+            return None
+        return Call("coalesce", (expression,)) if isinstance(expression, Reference) else expression
+
+    def _without_key(self, expression: Expression, scope: Scope) -> Expression:
+        """An expression of the key alone, which in ksqlDB is null for a record without a key, whatever it makes of nulls."""
+        key = [name for name in scope.key or () if name not in scope.bounds]
+        if not self.meaning.names_results or isinstance(expression, Reference) or next(references(expression), None) is None:
+            return expression
+        has_key = reduce(
+            lambda one, other: Call("or", (one, other)), (Call("isnotnull", (Reference(part(name)),)) for name in key)
+        )
+        return Call("when", (has_key, expression))
 
     def _named_items(self, names: QueryNames) -> tuple[ChosenItem, ...]:
         """The items of SELECT that have names, over the rows before they get their key."""

@@ -265,7 +265,8 @@ def _lonely(rows: pa.RecordBatch, paired: Integers, condition: TypedExpression |
     lonely = np.setdiff1d(np.arange(rows.num_rows), paired)
     if condition is None or not len(lonely):
         return lonely
-    return lonely[mask(condition, rows.take(pa.array(lonely))).to_numpy(zero_copy_only=False)]
+    kept: Integers = lonely[mask(condition, rows.take(pa.array(lonely))).to_numpy(zero_copy_only=False)]
+    return kept
 
 
 def _side_by_side(
