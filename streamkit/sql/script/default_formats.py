@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from streamkit.sql.tree.statements import CreateSource, Property
 
 VALUE, KEY, BOTH = "VALUE_FORMAT", "KEY_FORMAT", "FORMAT"
-KEY_ROLES = ("key", "primary key")
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,6 @@ class DefaultFormats:
         said: list[Property] = []
         if self.value is not None and not given & {VALUE, BOTH}:
             said.append(Property(VALUE, self.value))
-        has_key = any(column.role in KEY_ROLES for column in statement.columns)
-        if self.key is not None and has_key and not given & {KEY, BOTH}:
+        if self.key is not None and not given & {KEY, BOTH}:
             said.append(Property(KEY, self.key))
         return replace(statement, properties=(*statement.properties, *said)) if said else statement

@@ -544,8 +544,11 @@ class ScriptLowering:
         source = None if first is None else self._find(first.text)
         inherited = {} if source is None else source.format.words
         window = self._window(found, source) if bounds_in(key, found.source.columns or ()) else None
-        wraps = self.settings.formats.wraps_one_column
-        return KsqlFormat(properties, self.settings.registry, key, found.source.columns or (), window, inherited, wraps).found()
+        columns, said = found.source.columns or (), self.settings.formats
+        keys = said.key or KAFKA
+        return KsqlFormat(
+            properties, self.settings.registry, key, columns, window, inherited, said.wraps_one_column, keys
+        ).found()
 
     @staticmethod
     def _window(found: LoweredQuery, first: ScriptSource | None) -> str | None:

@@ -96,7 +96,8 @@ class KsqlFormat:
     The format of a topic as ksqlDB has it: what WITH does not say is as `inherited` says, and keys are KAFKA.
 
     `key` and `columns` are those of the topic, with their types; the bounds of a `window`, as `window_text` has it, are behind keys.
-    `wraps_one_column` says whether a value of one column is an object that holds it, where WITH does not.
+    `wraps_one_column` says whether a value of one column is an object that holds it, where WITH does not, and `default_key` the format of the key
+    of a result whose source has none.
     """
 
     properties: TopicProperties
@@ -106,16 +107,18 @@ class KsqlFormat:
     window: str | None = None
     inherited: Mapping[str, str] = field(default_factory=dict)
     wraps_one_column: bool = True
+    default_key: str = KAFKA
 
     def found(self) -> TopicFormat:
         """The format; TopologyError for one that cannot hold the columns."""
         value = self.properties.ksql_format("VALUE_FORMAT") or self.inherited.get("VALUE_FORMAT", NATIVE)
-        key = self.properties.ksql_format("KEY_FORMAT") or self.inherited.get("KEY_FORMAT", KAFKA)
-        if self.properties.ksql_format("KEY_FORMAT") == NONE and self._keys:
+        said = self.properties.ksql_format("KEY_FORMAT")
+        key = said or self.inherited.get("KEY_FORMAT", KAFKA)
+        key = self.default_key if said is None and key == NONE and self._keys else key
+        if key == NONE and self._keys:
             raise self.properties.error(
                 "KEY_FORMAT", f"NONE holds no key, and there is one: {self._keys[0][0]}; expected another format"
             )
-        key = KAFKA if key == NONE and self._keys else key
         words = {"VALUE_FORMAT": value, "KEY_FORMAT": key if self._keys or self.properties.says_key_format else NONE}
         if value == NATIVE:
             return TopicFormat(words=words)
