@@ -51,6 +51,12 @@ LEVELS: tuple[dict[str, str], ...] = (  # from loose to tight; all are left-asso
     {"+": "add", "-": "subtract", "||": "concat"},
     {"*": "multiply", "/": "divide", "%": "remainder", "DIV": "div"},
 )
+KSQL_OF_TIMES = frozenset(
+    (
+        *("avg", "max", "min", "sum", "stddev_samp", "stddev_sample", "collect_list", "collect_set", "count_distinct"),
+        *("earliest_by_offset", "latest_by_offset", "attr"),
+    )
+)
 KSQL_LEVELS: tuple[dict[str, str], ...] = (
     {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"},
     {"||": "concat"},
@@ -79,7 +85,7 @@ class Dialect:
     `reserved` are the words that name a column in backticks alone. `not_given` are those which statements give as a name in backticks alone:
     also words that begin clauses, and units, which a query would take for something else in some places. `operators` and `unary` give the
     functions that signs call, and `predicates` the words that may have NOT before them. `special_calls` are the functions whose arguments are
-    written in ways of their own.
+    written in ways of their own. `of_times` are the aggregates that are those of ROWTIME if they have `*`, or nothing.
 
     `has_escapes`: a backslash in a text escapes what follows it, and `"…"` is a text; without, `"…"` is a name. `has_capital_names`: names
     without quotes are read in capitals. `has_arrows`: fields are written `a->b` and lambdas `x => e`, ARRAY[…], MAP(k := v), STRUCT(f := v)
@@ -94,6 +100,7 @@ class Dialect:
     unary: Mapping[str, str]
     predicates: frozenset[str]
     special_calls: frozenset[str]
+    of_times: frozenset[str]
     has_escapes: bool
     has_capital_names: bool
     has_arrows: bool
@@ -116,6 +123,7 @@ SPARK = Dialect(
     unary=UNARY,
     predicates=frozenset(PREDICATES),
     special_calls=frozenset(SPECIAL_CALLS),
+    of_times=frozenset(),
     has_escapes=True,
     has_capital_names=False,
     has_arrows=False,
@@ -128,6 +136,7 @@ KSQL = Dialect(
     unary={"-": "negate", "+": "positive"},
     predicates=frozenset(("BETWEEN", "IN", "LIKE")),
     special_calls=frozenset(("CAST",)),
+    of_times=KSQL_OF_TIMES,
     has_escapes=False,
     has_capital_names=True,
     has_arrows=True,

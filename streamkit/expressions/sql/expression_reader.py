@@ -464,15 +464,16 @@ class ExpressionReader(LiteralReader):
         return found
 
     def _plain_call(self, name: str, word: Word) -> Expression:
-        if self.took(")"):
-            return Call(
-                name, (Literal(1),) if name == "count" and self.dialect.has_arrows else ()
-            )  # ksqlDB's COUNT() is COUNT(*)
-        if name == "count" and self.is_at("*") and self.is_before(")"):
-            star = self.move()
-            one = self.made(Literal(1), star.start)
+        is_star = self.is_at("*") and self.is_before(")")
+        is_empty = self.is_at(")") and self.dialect.has_arrows  # ksqlDB's COUNT() is COUNT(*)
+        of_rows = Literal(1) if name == "count" else Reference("ROWTIME") if name in self.dialect.of_times else None
+        if of_rows is not None and (is_star or is_empty):
+            place = (self.move() if is_star else self.word).start
+            argument = self.made(of_rows, place)
             self.expect(")")
-            return Call(name, (one,))
+            return Call(name, (argument,))
+        if self.took(")"):
+            return Call(name, ())
         if self.dialect.has_arrows:
             return Call(name, (*self._unit_before(word), *self.listed(self.argument)))
         arguments = tuple(self.listed(self.named if name == "struct" else self.argument))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from streamkit.data_type import element_of, has_map
 from streamkit.errors import TopologyError
@@ -117,6 +118,9 @@ class _Translation:
                 return self._ordered(Call(AS_TIME, (expression, Literal(type))), type)
             case Reference(name):
                 return self._ordered(expression, self.columns.get(name, ""))
+            case Literal(Decimal() as value) if abs(value) < 1:  # 0.05 is a DECIMAL(3, 2), with a digit before the point
+                scale = -int(value.as_tuple().exponent)
+                return Cast(expression, f"decimal({scale + 1},{scale})")
             case Call(name, (values,)) if name == GROUP_VALUES:
                 return replace(expression, arguments=(self._argument(values),))
             case Call(name, arguments):
