@@ -31,7 +31,7 @@ from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.session_settings import LATEST, SessionSettings
 from streamkit.sql.execution.stored_source import SourceReading, windows_of
 from streamkit.sql.lowering.ksql_meaning import KSQL
-from streamkit.sql.lowering.scope import QuerySource
+from streamkit.sql.lowering.scope import QuerySource, key_in_order
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.reader.script import read_script
 from streamkit.sql.script.advice import ways_of_result, ways_of_session
@@ -493,8 +493,9 @@ def _source_of(state: ScriptState, statement: CreateAs, query: StoredQuery, made
     key = output.key
     if output.format is not None:
         columns = made.source.columns or ()
-        schema = Schema(tuple(SchemaColumn(name, without_times(str(type))) for name, type in columns))
         key = made.source.key or ()
+        schema = Schema(tuple(SchemaColumn(name, without_times(str(type))) for name, type in columns))
+        schema = schema.select(key_in_order(schema.names, key))
     else:  # an existing topic may have others, which are null
         given = {name for name, _ in made.source.columns or ()}
         schema = Schema(tuple(one for one in schema if one.name in given or one.name in key))

@@ -28,7 +28,7 @@ from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.topic_fit import misfit
 from streamkit.sql.lowering.ksql_meaning import KSQL
-from streamkit.sql.lowering.scope import ROW_TIMES, QuerySource
+from streamkit.sql.lowering.scope import ROW_TIMES, QuerySource, key_in_order
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.relation import PullRelation
 from streamkit.sql.pull.source import RECORD_TYPES, StoreRows, TopicRows
@@ -185,10 +185,11 @@ def _has_columns(program: Program, topic: str, schema: Schema) -> bool:
 
 
 def create_source(stored: StoredSource) -> CreateSource:
-    """The statement that would declare a stream or table as it is now."""
+    """The statement that would declare a stream or table as it is now; an earlier checkout stored keys in the order of SELECT."""
+    named = {str(one["name"]): one for one in stored.columns}
     columns = tuple(
         ColumnDefinition(Name(str(one["name"])), str(one["type"]), str(one.get("role", "")), one.get("header"))
-        for one in stored.columns
+        for one in (named[name] for name in key_in_order(named, stored.key))
         if one["name"] not in ("window_start", "window_end") or WINDOW_TYPE not in stored.formats
     )
     given = {"KAFKA_TOPIC": stored.topic, **stored.formats}

@@ -198,6 +198,13 @@ def key_first(columns: Iterable[ScopeColumn], key: Sequence[str]) -> tuple[Scope
     return tuple(sorted(columns, key=lambda one: one.column not in key))
 
 
+def key_in_order(names: Iterable[str], key: Sequence[str]) -> list[str]:
+    """Names of columns, those of the key among themselves in the order of the key, which is that of its bytes whatever SELECT has first."""
+    every = list(names)
+    ordered = iter(sorted((name for name in every if name in key), key=list(key).index))
+    return [next(ordered) if name in key else name for name in every]
+
+
 def with_records(source: QuerySource, name: str, named: Sequence[str]) -> Scope:
     """The scope of a single source; of a table whose query names what its rows know of their records, with these columns."""
     scope = of_source(source, name)

@@ -27,7 +27,7 @@ from streamkit.sql.lowering.ksql_meaning import RESERVED_NAMES
 from streamkit.sql.lowering.lowering import FINAL, LoweredQuery, final_table, lowered
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.named_types import with_named_types
-from streamkit.sql.lowering.scope import QuerySource, bounds_in
+from streamkit.sql.lowering.scope import QuerySource, bounds_in, key_in_order
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import DeclaredSource, column_reference, column_type, format_schema
 from streamkit.sql.script.properties import OF_INSERTS, OF_RESULTS, OF_SESSIONS, OF_SOURCES, TopicProperties, check_time_format
@@ -519,10 +519,11 @@ class ScriptLowering:
         """The rows of a result as its topic has them, which are not those that went there: as other files and sessions read them."""
         assert self._topology is not None
         role = "primary key" if statement.kind == TABLE else "key"
-        bounds = bounds_in(source.key or (), source.columns or ())
+        types, key = dict(source.columns or ()), source.key or ()
+        bounds = bounds_in(key, source.columns or ())
         columns = tuple(
-            ColumnDefinition(Name(name), str(type), role if name in (source.key or ()) else "")
-            for name, type in source.columns or ()
+            ColumnDefinition(Name(name), str(types[name]), role if name in key else "")
+            for name in key_in_order(types, key)
             if name not in bounds
         )
         said = {
