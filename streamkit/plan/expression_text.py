@@ -207,7 +207,7 @@ def _case_text(arguments: list[str]) -> str:
     return f"CASE{branches}{otherwise} END"
 
 
-_CLOSED = frozenset(("when", "case", "cast", "get_item", "get_field"))
+_CLOSED = frozenset(("when", "case", "cast", "get_item", "get_field", "null_nested", "false_nested"))
 _SPECIAL: dict[str, Callable[[list[str]], str]] = {
     "not": lambda a: f"NOT {a[0]}",
     "negate": lambda a: f"-{a[0]}",
@@ -222,6 +222,10 @@ _SPECIAL: dict[str, Callable[[list[str]], str]] = {
     "cast": lambda a: f"CAST({_bare(a[0])} AS {a[1].strip(chr(39)).upper()})",
     "null_on_failure": lambda a: a[0],
     "null_inside": lambda a: a[0],
+    "null_nested": lambda a: a[0],
+    "null_as_a_whole": lambda a: a[0],
+    "false_nested": lambda a: a[0],
+    "false_on_failure": lambda a: a[0],
     "present": lambda a: a[0],
     "as_time": lambda a: a[0],
     "retyped": lambda a: a[0],

@@ -14,6 +14,9 @@ DEAD_LETTER = "dead_letter"  # what a program says of a step whose failing recor
 DEAD_LETTERS = "dead-letters"  # the port of those records
 NOTE = "note"  # of a step that leaves out no record: what its expressions give null for because they failed has dead letters
 NULL_ON_FAILURE = "ksql_null_on_failure"  # the function that gives null where its argument fails
+NULL_NESTED = "ksql_null_nested"  # the same of a part of an expression, while the rest of it goes on
+FALSE_NESTED = "ksql_false_nested"  # a condition's part that is false where it fails
+NOTING = (NULL_ON_FAILURE, NULL_NESTED, FALSE_NESTED)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.plan.on_error import NULL_ON_FAILURE
+from streamkit.plan.on_error import NOTING
 from streamkit.plan.operator_traits import OperatorTraits
 
 if TYPE_CHECKING:
@@ -331,7 +331,7 @@ def referenced(expression: TypedExpression) -> set[str]:
 
 def gives_null_on_failure(value: object) -> bool:
     """Whether expressions in a value, such as an operator, have a part that is null where it fails."""
-    if isinstance(value, TypedExpression) and value.name == NULL_ON_FAILURE:
+    if isinstance(value, TypedExpression) and value.name in NOTING:
         return True
     if isinstance(value, tuple):
         return any(map(gives_null_on_failure, value))

@@ -28,6 +28,7 @@ from streamkit.expressions.analysis.refused_functions import (
     unsupported,
 )
 from streamkit.expressions.core.coercion import CALENDAR_INTERVAL, INTERVALS, cast_to
+from streamkit.expressions.core.failing_rows import noted_failures
 from streamkit.expressions.core.literals import literal, moment_text, to_json
 from streamkit.expressions.core.operation import (
     FUNCTIONS,
@@ -423,11 +424,13 @@ def result_name(expression: Expression) -> str | None:
 
 
 def fold(expression: TypedExpression) -> TypedExpression:
-    """A constant expression as the literal it is; unchanged if computing it fails, so that only rows that reach it fail."""
-    try:
-        return ComputedConstant.of(literal(to_json(evaluate(expression, _one_row())[0], expression.type), expression.type))
-    except EvaluationError:
-        return expression
+    """A constant expression as the literal it is; unchanged if it or a part of it fails, so that only rows that reach it fail."""
+    with noted_failures() as failures:
+        try:
+            found = evaluate(expression, _one_row())[0]
+        except EvaluationError:
+            return expression
+    return expression if failures else ComputedConstant.of(literal(to_json(found, expression.type), expression.type))
 
 
 def _parsed(text: str, at: Location | None) -> Expression:

@@ -11,6 +11,7 @@ from streamkit.expressions.core.operation import (
     RuleError,
     counted,
 )
+from streamkit.expressions.ksql.nested_failures import null_nested
 from streamkit.expressions.ksql.operators import listed_as_one_type, operator, sign_of
 from streamkit.expressions.ksql.signature import ksql_type, needs_more_digits, widened
 from streamkit.plan.expression import TypedExpression
@@ -45,7 +46,10 @@ def _in_rule(call: Invocation) -> TypedExpression:
     if needs_more_digits(value.type for value in call.values):
         value, *members = (one for place, one in enumerate(call.values) if not place or one.type != "void")
         return reduce(lambda one, other: call.of("or", one, other), [call.of("ksql_eq", value, one) for one in members])
-    values = listed_as_one_type(call, call.values)
+    values = [
+        one if one.type == given.type else null_nested(one)
+        for one, given in zip(listed_as_one_type(call, call.values), call.values, strict=True)
+    ]
     if has_map(values[0].type):
         raise RuleError("IN does not go with maps")
     return call.of("coalesce", call.of("in", *values), literal(False, "boolean"))

@@ -20,6 +20,7 @@ from functools import lru_cache
 from streamkit.data_type import array_of, element_of, entry_of
 from streamkit.expressions.core.operation import Argument, Invocation, RuleError
 from streamkit.expressions.ksql.casts import converted
+from streamkit.expressions.ksql.nested_failures import null_nested
 from streamkit.expressions.ksql.signature import NUMBERS, Signature, kind_of, ksql_name, refused, types_text
 from streamkit.plan.expression import Lambda, TypedExpression
 
@@ -163,7 +164,9 @@ def as_called(call: Invocation, signatures: Sequence[Signature]) -> Invocation:
 
 
 def _converted(call: Invocation, argument: Argument, place: int, overload: Signature) -> Argument:
-    """A text as the time or the bytes that a parameter takes."""
+    """A text as the time or the bytes that a parameter takes. What ksqlDB converts is null where it fails, as any cast is."""
     pattern = overload.parameters[min(place, len(overload.parameters) - 1)]
-    is_text = isinstance(argument, TypedExpression) and argument.type == "string"
-    return converted(call, argument, pattern) if is_text and pattern in _FROM_TEXTS else argument  # type: ignore[arg-type]
+    if isinstance(argument, Lambda) or _accepts(pattern, argument, {}, converts=False):
+        return argument
+    is_text = argument.type == "string" and pattern in _FROM_TEXTS
+    return null_nested(converted(call, argument, pattern) if is_text else argument)

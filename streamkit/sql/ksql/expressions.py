@@ -2,6 +2,7 @@
 What an expression of the ksql dialect means: the tree that the reader made, as calls of ksqlDB's functions (`expressions/ksql`).
 
 Comparisons with null are false, whole numbers wrap, and an expression that fails is null in its column: it stands within `ksql_null_on_failure`.
+Within it a cast that fails is null by itself, and so is an argument of a function that is a call or a field: `ksql_null_nested`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from streamkit.expressions.aggregates.ksql import families as aggregates  # noqa
 from streamkit.expressions.aggregates.ksql.signature import KSQL_AGGREGATES, KsqlAggregate
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.ksql import families  # noqa: F401 - enters the functions
-from streamkit.expressions.ksql.failures import NULL_INSIDE
+from streamkit.expressions.ksql.failures import FALSE_ON_FAILURE, NULL_AS_A_WHOLE, NULL_INSIDE
 from streamkit.expressions.ksql.function import KSQL_FUNCTIONS, nearest
 from streamkit.expressions.ksql.java_maps import AS_READ
 from streamkit.expressions.ksql.json import IDENTITY
@@ -29,7 +30,7 @@ from streamkit.names import OFFSET, PARTITION, TIMESTAMP, WINDOW_END, WINDOW_STA
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, PartReplacement, PythonCall, Reference
 from streamkit.plan.expression_text import GROUP_VALUES, OF_KSQL, expression_text
-from streamkit.plan.on_error import NULL_ON_FAILURE
+from streamkit.plan.on_error import NULL_NESTED, NULL_ON_FAILURE
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.ksql.pseudo_times import as_millis
 
@@ -68,7 +69,8 @@ class KsqlMeaning:
     """
     How expressions of the ksql dialect are meant.
 
-    `is_nested_failure_null`: of ARRAY[…], MAP(…) and STRUCT(…) only what fails inside is null, as `ksql.nested.error.set.null` says.
+    `is_nested_failure_null`: of ARRAY[…], MAP(…) and STRUCT(…) only what fails inside is null, as are casts, and calls and fields that are
+    arguments of functions, as `ksql.nested.error.set.null` says.
     `order` numbers records in the order in which they came, for EARLIEST_BY_OFFSET and LATEST_BY_OFFSET; without it that is the order of their
     times. The limits are those of `ksql.functions.collect_list.limit` and `ksql.functions.collect_set.limit`; None is none.
     """
@@ -108,7 +110,8 @@ class _Translation:
 
     def of(self, expression: Expression) -> Expression:
         """The tree with ksqlDB's functions; MeaninglessExpressionError names a function that there is not."""
-        return self.placed(self._changed(expression), expression)
+        found = self.placed(self._changed(expression), expression)
+        return self._null_nested(found, expression) if isinstance(expression, Cast) else found
 
     def _changed(self, expression: Expression) -> Expression:
         match expression:
@@ -133,7 +136,7 @@ class _Translation:
                 others = {name: type for name, type in self.columns.items() if name not in parameters}
                 return replace(expression, body=replace(self, columns=others).of(body))
             case PythonCall(function, arguments):
-                return PythonCall(function, tuple(null_on_failure(self.of(one)) for one in arguments))
+                return PythonCall(function, tuple(self._null_on_failure(self.of(one)) for one in arguments))
         return expression
 
     def _call(self, expression: Expression, name: str, arguments: tuple[Expression, ...]) -> Expression:
@@ -163,6 +166,10 @@ class _Translation:
             )
         if name in CONSTRUCTORS and self.meaning.is_nested_failure_null:
             meant = tuple(_null_inside(one) for one in meant)
+        elif name in KSQL_FUNCTIONS or name == "concat_operator":
+            meant = tuple(
+                self._null_nested(one, given) if _is_call(given) else one for one, given in zip(meant, arguments, strict=True)
+            )
         return Call(name if name in _STRUCTS else OF_KSQL + name, meant)
 
     def _ordered(self, column: Expression, type: str) -> Expression:
@@ -187,7 +194,14 @@ class _Translation:
     def _argument(self, argument: Expression) -> Expression:
         """The argument of an aggregate or of a table function, which is null in the rows in which it fails."""
         meant = self.of(argument)
-        return self.placed(_null_inside(meant) if self.keeps_times else null_on_failure(meant), argument)
+        return self.placed(_null_inside(meant) if self.keeps_times else self._null_on_failure(meant), argument)
+
+    def _null_on_failure(self, expression: Expression) -> Expression:
+        return null_on_failure(expression, self.meaning)
+
+    def _null_nested(self, found: Expression, expression: Expression) -> Expression:
+        """A part that is null by itself where it fails, if the setting says so."""
+        return self.placed(_wrapped(NULL_NESTED, found), expression) if self.meaning.is_nested_failure_null else found
 
 
 def _pseudo_column(name: str) -> Expression:
@@ -201,12 +215,39 @@ def _unit(argument: Expression) -> Expression:
     return Literal(argument.name) if isinstance(argument, Reference) else argument
 
 
-def null_on_failure(expression: Expression) -> Expression:
+def _is_call(argument: Expression) -> bool:
+    """Whether an argument, as it is read, is what ksqlDB evaluates by itself: a function, or a field of a struct."""
+    match argument:
+        case Call(name):
+            return name.lower() in KSQL_FUNCTIONS or name.lower() in ("get_field", "concat_operator")
+    return isinstance(argument, PythonCall)
+
+
+def null_on_failure(expression: Expression, meaning: KsqlMeaning) -> Expression:
     """The expression as a column keeps it, null where it fails; what cannot fail as it is."""
     match expression:
         case Call(function, (column, _)) if function == AS_TIME and (isinstance(column, Reference) or _gives_rows(column)):
             return column
-    return _wrapped(NULL_ON_FAILURE, expression)
+    return _wrapped(NULL_ON_FAILURE if meaning.is_nested_failure_null else NULL_AS_A_WHOLE, expression)
+
+
+def as_a_whole(expression: Expression) -> Expression:
+    """A meant expression that is null if any part of it fails, as group keys are."""
+    return _around(NULL_AS_A_WHOLE, expression)
+
+
+def as_condition(expression: Expression) -> Expression:
+    """A meant condition, which holds for no row in which any part of it fails, but that a part which is BOOLEAN is false there."""
+    return _around(FALSE_ON_FAILURE, expression)
+
+
+def _around(function: str, expression: Expression) -> Expression:
+    match expression:
+        case Call(name, inner) if name == NULL_ON_FAILURE:
+            return Call(function, inner)
+        case Alias(inner, name):
+            return Alias(_around(function, inner), name)
+    return expression
 
 
 def _null_inside(expression: Expression) -> Expression:
@@ -220,6 +261,8 @@ def _wrapped(function: str, expression: Expression) -> Expression:
             return expression
         case Call(name) if name == GROUP_VALUES:
             return expression
+        case Call(name, (inner,)) if name == NULL_NESTED:
+            return Call(function, (inner,))
         case Alias(inner, name):
             return Alias(_wrapped(function, inner), name)
     return Call(function, (expression,))
@@ -240,7 +283,7 @@ def ksql_expression(
     """
     translation = _Translation(meaning, columns or {}, knows_types=columns is not None, placed=placed)
     found = translation.of(expression)
-    found = found if _gives_rows(found) else placed(null_on_failure(found), expression)
+    found = found if _gives_rows(found) else placed(null_on_failure(found, meaning), expression)
     if columns is None:
         return found
     schema = _schema_of(columns)

@@ -11,6 +11,7 @@ from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import Table
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.core.column import Column
+from streamkit.expressions.ksql.failures import NULL_AS_A_WHOLE
 from streamkit.expressions.ksql.times_of_day import AS_TIME
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
@@ -97,8 +98,14 @@ class Aggregation:
         chosen = tuple(replace(item, expression=self._over(item.expression, columns, item.span)) for item in items)
         if having is not None and self.query.having is not None:
             having = self._over(having, columns, self.query.having.span)
+            having = self.names.text.places.replaced(self.names.meaning.condition(having), having)
         kept = {item.expression: item.type for item in items}  # the types of what a column keeps as values of another one
-        return GroupedItems(group, aggregates, chosen, having, *self._columns(group, aggregates, kept))
+        described = self._columns(group, aggregates, kept)
+        keys = tuple(replace(one, expression=self._key(one.expression)) for one in group)
+        return GroupedItems(keys, aggregates, chosen, having, *described)
+
+    def _key(self, expression: Expression) -> Expression:
+        return self.names.text.places.replaced(self.names.meaning.group_key(expression), expression)
 
     def _group(self, items: Sequence[ChosenItem]) -> tuple[GroupColumn, ...]:
         if not self.query.group_by and self.is_once:
@@ -295,7 +302,7 @@ class Aggregation:
 def _inner(expression: Expression) -> Expression:
     """An expression as it is inside of another one, where nothing says that it is null where it fails."""
     match expression:
-        case Call(function, (inner,)) if function == NULL_ON_FAILURE:
+        case Call(function, (inner,)) if function in (NULL_ON_FAILURE, NULL_AS_A_WHOLE):
             return inner
     return expression
 

@@ -12,6 +12,8 @@ from streamkit.sql.ksql.expressions import (
     PSEUDO_COLUMNS,
     KsqlMeaning,
     MeaninglessExpressionError,
+    as_a_whole,
+    as_condition,
     is_ksql_aggregate,
     ksql_expression,
     ksql_result_type,
@@ -62,6 +64,14 @@ class KsqlDialect(Meaning):
     ) -> Expression:
         """The tree of ksqlDB's functions, null in the rows in which it fails."""
         return ksql_expression(expression, columns, self._of_rows(has_places), placed)
+
+    def group_key(self, expression: Expression) -> Expression:
+        """An expression by which rows are grouped: a row in which a part of it fails is in no group."""
+        return as_a_whole(expression)
+
+    def condition(self, expression: Expression) -> Expression:
+        """A condition, which does not hold where a part of it fails."""
+        return as_condition(expression)
 
     def kept_type(self, expression: Expression, columns: ColumnTypes | None) -> str | None:
         """The type of what has times of the day, whose column keeps integers."""

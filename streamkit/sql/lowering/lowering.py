@@ -324,7 +324,7 @@ class QueryLowering:
         where = self.query.where
         if where is None:
             return scope
-        condition = self._names(scope).resolved_value(where, "WHERE")
+        condition = self._names(scope).condition(where, "WHERE")
         for kind, found in (
             ("an aggregate", calls(condition, is_aggregate)),
             ("a function that gives rows", calls(condition, is_exploding)),

@@ -67,6 +67,14 @@ class Meaning:
         """
         return expression
 
+    def group_key(self, expression: Expression) -> Expression:
+        """What rows are grouped by, of an expression in the dialect's meaning."""
+        return expression
+
+    def condition(self, expression: Expression) -> Expression:
+        """What WHERE or HAVING asks, of an expression in the dialect's meaning."""
+        return expression
+
     def kept_type(self, expression: Expression, columns: ColumnTypes | None) -> str | None:
         """The type of an expression whose names are resolved, if its column keeps values of another one; else None."""
         return None

@@ -54,6 +54,11 @@ class QueryNames:
         resolved = self._meant(tree, around)
         return rewritten(resolved, self._computed, self.text.places) if self.scope.computed else resolved
 
+    def condition(self, written: Written, clause: str) -> Expression:
+        """The condition of a clause over the rows."""
+        resolved = self.resolved_value(written, clause)
+        return self.text.places.replaced(self.meaning.condition(resolved), resolved)
+
     @property
     def made_up_name(self) -> str:
         """What the key that a join made is called: ROWKEY, with a number behind it if a source has such a column."""

@@ -148,7 +148,7 @@ class _PullPlanning:
             )
 
     def _row_condition(self, names: QueryNames, where: Written) -> Expression:
-        condition = names.resolved_value(where, "WHERE")
+        condition = names.condition(where, "WHERE")
         for what, found in (("an aggregate", is_aggregate), ("a function that gives rows", is_exploding)):
             if inner := calls(condition, found):
                 raise self._error(f"WHERE has {what}, {expression_text(inner[0])}, and looks at one row at a time", where.span)

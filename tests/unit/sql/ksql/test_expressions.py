@@ -87,7 +87,7 @@ def test_the_combinations_of_a_cube():
         [[None], [7]],
         [[None]],
     ]
-    assert values(null_on_failure(tree), {"L": ("array<int>", [list(range(17)), [1]])}) == [None, [[None], [1]]]
+    assert values(null_on_failure(tree, KsqlMeaning()), {"L": ("array<int>", [list(range(17)), [1]])}) == [None, [[None], [1]]]
 
 
 def test_columns_of_the_record():
