@@ -13,21 +13,28 @@ from typing import Any
 
 from typer.testing import CliRunner
 
+import streamkit as sk
 from streamkit.cli.main import program
 
 _BLOCK = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NEEDS = re.compile(r"^<!-- needs: (.+) -->$", re.MULTILINE)
+_BEFORE = re.compile(r"^<!-- before: (.+) -->\n+\Z", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, the file that it is if it has a title, its text, the output shown behind it, and its line."""
+    """
+    A fenced block: its language, the file that it is if it has a title, its text, the output shown behind it, and its line.
+
+    `before` are statements that a block of SQL needs, in a comment directly before it that readers do not see.
+    """
 
     language: str
     file: str | None
     text: str
     shown: str | None
     line: int
+    before: str = ""
 
 
 def needs_of(page: Path) -> frozenset[str]:
@@ -44,7 +51,9 @@ def blocks_of(page: Path) -> list[Block]:
         if _is_output(text, found, index):
             continue
         shown = found[index + 1][3] if _is_output(text, found, index + 1) else None
-        blocks.append(Block(block[1], block[2], block[3], shown, text.count("\n", 0, block.start()) + 2))
+        before = _BEFORE.search(text[: block.start()])
+        line = text.count("\n", 0, block.start()) + 2
+        blocks.append(Block(block[1], block[2], block[3], shown, line, before[1] if before else ""))
     return blocks
 
 
@@ -60,7 +69,9 @@ def run_page(page: Path, folder: Path, names: dict[str, Any], places: Mapping[st
     Run the blocks of a page in a folder, all `python` blocks in one namespace; AssertionError if one does not print what the page shows.
 
     A block with a title is written to a file of that name. The lines of `console` blocks behind `$ streamkit` are run, and print what
-    stands below them. Other blocks are for the eye. `places` replaces texts of the page, such as an address, by those of this run.
+    stands below them. A `sql` block is executed by a session of its own. Other blocks are for the eye. `places` replaces texts of the page,
+    such as an address, by those of this run.
+
     Returns how many blocks were run.
     """
     count = 0
@@ -76,6 +87,11 @@ def run_page(page: Path, folder: Path, names: dict[str, Any], places: Mapping[st
         elif block.language == "console":
             shown, printed = _commands(text, page, block.line)
             assert printed == shown, f"{page.name}:{block.line} prints:\n{printed}"
+            count += 1
+        elif block.language == "sql":
+            with sk.SqlSession(sk.open_log(":memory:")) as sql:
+                sql.execute(block.before)
+                sql.execute(text)
             count += 1
     return count
 

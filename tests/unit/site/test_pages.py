@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from streamkit.errors import SqlError
 from tests.kit.documented import blocks_of, needs_of, run_page
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = sorted(page for part in ("start", "how-to", "coming-from", "explain") for page in (DOCS / part).glob("*.md"))
+PARTS = ("start", "how-to", "coming-from", "explain")
+PAGES = [*sorted(page for part in PARTS for page in (DOCS / part).glob("*.md")), DOCS / "sql.md"]
 LOCAL = [page for page in PAGES if not needs_of(page)]
 ON_SPARK = [page for page in PAGES if needs_of(page) == {"spark"}]
 ELSEWHERE = {"kafka", "postgres"}  # tests/unit/connectors/test_pages.py
@@ -51,7 +53,7 @@ def test_every_page_is_run():
 
 
 def is_run(block):
-    return block.file is None and block.language in ("python", "console")
+    return block.file is None and block.language in ("python", "console", "sql")
 
 
 WRONG = [
@@ -70,6 +72,18 @@ def test_another_output_is_found(folder, text, found):
     page.write_text(text)
 
     with pytest.raises(AssertionError, match=found.replace("$", "")):
+        run_page(page, folder, {})
+
+
+def test_statements_are_executed(folder):
+    """A block of SQL is executed behind the statements of the comment before it, each in a log of its own."""
+    page = folder / "page.md"
+    made = "<!-- before: CREATE STREAM s (a INT); INSERT INTO s VALUES (1); -->\n\n```sql\nSELECT a FROM s;\n```\n"
+    page.write_text(made * 2)
+    assert run_page(page, folder, {}) == 2
+
+    page.write_text(made + "```sql\nSELECT a FROM s;\n```\n")
+    with pytest.raises(SqlError, match="there is no stream, table or topic 's'"):
         run_page(page, folder, {})
 
 
