@@ -21,7 +21,7 @@ from tests.kit.waiting import WAIT_SECONDS
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\x1b\][^\x07]*\x07|\r")
 COLUMNS, LINES = 240, 40
-CTRL_C, CTRL_D, TAB, UP, ENTER = "\x03", "\x04", "\t", "\x1b[A", "\r"
+CTRL_C, CTRL_D, TAB, UP, LEFT, ENTER, ALT_ENTER = "\x03", "\x04", "\t", "\x1b[A", "\x1b[D", "\r", "\x1b\r"
 
 
 @final

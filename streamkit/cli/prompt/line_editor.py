@@ -65,7 +65,11 @@ def _keep_history(readline: Any, path: str) -> None:
 
 
 class ToolkitEditor:
-    """Texts of several lines by prompt-toolkit: Enter ends one that is whole, Tab completes, and arrows go through the history."""
+    """
+    Texts of several lines by prompt-toolkit: Enter ends one that is whole, wherever the cursor is, and else the line.
+
+    Alt-Enter puts a line end at the cursor, Tab completes, and arrows go through the history.
+    """
 
     def __init__(self, is_whole: IsWhole, completions: Completions) -> None:
         from prompt_toolkit import PromptSession
@@ -119,10 +123,15 @@ def _keys(is_whole: IsWhole) -> Any:
         buffer = event.current_buffer
         if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
             buffer.complete_state = None
-        elif not buffer.document.text_after_cursor.strip() and is_whole(buffer.text):
+        elif is_whole(buffer.text):
             buffer.validate_and_handle()
         else:
+            buffer.cursor_position += buffer.document.get_end_of_line_position()  # a word that was corrected stays one
             buffer.insert_text("\n")
+
+    @keys.add("escape", "enter")
+    def _split(event: Any) -> None:
+        event.current_buffer.insert_text("\n")
 
     return keys
 

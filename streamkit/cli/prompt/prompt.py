@@ -21,6 +21,7 @@ HELP = """A statement ends with a semicolon, and may have several lines.
   SELECT * FROM clicks;                        rows that are there
   SELECT * FROM clicks EMIT CHANGES;           rows as they come; Ctrl-C ends the query
   CREATE TABLE totals AS SELECT user, count(*) AS n FROM clicks GROUP BY user;
+Enter executes what ends with a semicolon, wherever the cursor is; Alt-Enter begins a line at the cursor.
 Tab completes words and names, the arrows go through the history, Ctrl-C forgets what is typed.
 exit, quit or Ctrl-D end the prompt."""
 

@@ -34,9 +34,10 @@ def fault_of(error: SqlRefusedError, words: Sequence[Word], dialect: Dialect, im
     if alias in implicit_aliases and (nearest := _nearest(words[alias], words[:alias], dialect)):
         if nearest != words[alias].key:
             return f"found {words[alias].text}; did you mean {nearest}?", words[alias].span
-        meant = difflib.get_close_matches(error.found.key, CLAUSES.get(nearest, ()), 1, SIMILARITY)
-        hint = f"; did you mean {meant[0]}?" if meant else ""
-        return f"found {_shown(error.found)} behind {nearest}; {_partners(nearest)}{hint}", error.found.span
+        if nearest in CLAUSES:  # and no operator such as AT, which was read as the alias that it is
+            meant = difflib.get_close_matches(error.found.key, CLAUSES[nearest], 1, SIMILARITY)
+            hint = f"; did you mean {meant[0]}?" if meant else ""
+            return f"found {_shown(error.found)} behind {nearest}; {_partners(nearest)}{hint}", error.found.span
     nearest = _nearest(error.found, words[: error.place], dialect)
     hint = f"; did you mean {nearest}?" if nearest and nearest != error.found.key else _quoting_hint(error, words, dialect)
     expected = error.expected or _behind_statement(words[: error.place], dialect)
@@ -54,7 +55,7 @@ def _nearest(word: Word, before: Sequence[Word], dialect: Dialect) -> str:
 
 
 def _partners(key: str) -> str:
-    partners = CLAUSES.get(key, ())
+    partners = CLAUSES[key]
     return f"expected {' or '.join(partners)}" if partners else f"expected {FOLLOWING[key]}"
 
 

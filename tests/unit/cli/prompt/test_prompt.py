@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import streamkit as sk
-from tests.kit.terminal import CTRL_C, CTRL_D, ENTER, TAB, UP, Terminal
+from tests.kit.terminal import ALT_ENTER, CTRL_C, CTRL_D, ENTER, LEFT, TAB, UP, Terminal
 
 pytestmark = pytest.mark.slow
 
@@ -80,6 +80,30 @@ def _forget(prompt, typed):
     prompt.type(CTRL_C)
     prompt.until(typed)
     prompt.until(PROMPT)
+
+
+def test_a_word_in_the_middle_is_corrected(terminal):
+    """Enter executes a statement whose cursor is within a word, splits no word of one that goes on, and Alt-Enter begins a line there."""
+    with terminal() as prompt:
+        prompt.until(PROMPT)
+        prompt.type(f"SELECT uper('ab') AS x;{ENTER}")
+        prompt.until("did you mean")
+        prompt.until(PROMPT)
+        prompt.type(UP)
+        prompt.until("AS x;")
+        prompt.type(LEFT * len("per('ab') AS x;") + f"p{ENTER}")
+        prompt.until("AB")
+        prompt.until(PROMPT)
+        prompt.type("SELECT loer('CD')" + LEFT * len("er('CD')") + f"w{ENTER}AS y;{ENTER}")
+        prompt.until("cd")
+        prompt.until(PROMPT)
+        prompt.type("SELECT 7 AS seven" + LEFT * len(" AS seven") + ALT_ENTER)
+        prompt.until("...>")
+        prompt.type(ENTER + f";{ENTER}")
+        prompt.until("1 row")
+        prompt.until(PROMPT)
+        prompt.type(CTRL_D)
+        assert prompt.end() == 0
 
 
 def test_a_prompt_without_prompt_toolkit(terminal):

@@ -89,6 +89,18 @@ def test_completion_at_any_place(dialect, data):
     assert all(word.isalpha() and word.isupper() for word in expected.keywords)
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("before", ["SELECT a ", "SELECT a FROM t ", "SELECT a FROM t WHERE b ", "SELECT a FROM t JOIN u "])
+def test_keywords_that_are_no_clause_there(dialect, before):
+    """A word that may go on a text, and is followed by what does not fit behind it, is an error in words, also where it is an alias."""
+    keywords = expected_words(before, len(before), dialect).keywords
+
+    assert len(keywords) > 2
+    for keyword in sorted(keywords):
+        for behind in ("AS x", "5", "'a'", "x y z", "TIME"):
+            outcome(f"{before}{keyword} {behind}", dialect)
+
+
 NESTED = {
     "parentheses": ("(", "a", ")"),
     "calls": ("upper(", "a", ")"),

@@ -127,6 +127,14 @@ def test_faults_say_what_was_found_and_what_was_expected(text, message):
     assert message in found
 
 
+@pytest.mark.parametrize("behind", ["AS t", "5", "'UTC'"])
+def test_an_operator_that_is_an_alias(behind):
+    """A column called AT, behind which a comma is missing, is told of in the same words in both dialects."""
+    messages = {tuple(faults(f"SELECT id at {behind} FROM t", dialect=dialect)) for dialect in ("ksql", "spark")}
+
+    assert messages == {(f"found {behind.split()[0]}; expected the end of the statement",)}
+
+
 def test_words_of_other_sql_are_names_too():
     """A source or column may be called as what joins two queries elsewhere."""
     assert read_script("SELECT union, except.a FROM t union JOIN minus except ON union.a = except.a")
