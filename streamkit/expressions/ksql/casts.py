@@ -196,10 +196,10 @@ def _number_to_decimal(values: pa.Array, target: str) -> pa.Array:
 def _doubles_to_decimals(values: pa.Array, type: pa.Decimal128Type) -> pa.Array:
     """As Java: the exact number that a double is, rounded half up to as many digits as the type has, then to its scale."""
     numbers = values_of(values)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         scaled = np.abs(numbers) * 10.0**type.scale
-    # The first rounding moves a number by a twentieth of the last digit at most. So only near ties it makes a difference.
-    is_plain = (scaled < _FEW_UNITS) & (np.abs(scaled - np.floor(scaled) - 0.5) > _NEAR_TIE)
+        # The first rounding moves a number by a twentieth of the last digit at most. So only near ties it makes a difference.
+        is_plain = (scaled < _FEW_UNITS) & (np.abs(scaled - np.floor(scaled) - 0.5) > _NEAR_TIE)
     units = np.copysign(np.where(is_plain, np.floor(scaled + 0.5), 0), numbers).astype(np.int64)
     too_large = is_plain & (np.abs(units) >= 10 ** min(type.precision, 18))
     few = Context(type.precision, ROUND_HALF_UP, MIN_EMIN, MAX_EMAX, 1, 0, [], [])

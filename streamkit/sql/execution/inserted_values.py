@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamkit.data_type import INTEGERS, atomic_types, decimal_of, is_nested
+from streamkit.data_type import INTEGERS, atomic_types, decimal_of, element_of, entry_of, fields_of, is_nested
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
@@ -180,18 +180,32 @@ class InsertedValues:
         return found
 
     def _check_widens(self, written: Written, type: str, name: str) -> None:
-        """TopologyError for a number that its column may not hold, or a text in place of one."""
+        """TopologyError for a value of a type that does not become that of its column, as in ksqlDB, also within an array, a map or a struct."""
         try:
             given = ksql_result_type(written.expression, {})
         except TopologyError:
             return  # what is wrong is told where the value is made
-        is_narrower = is_number(given) and is_number(type) and NUMBERS.index(kind_of(given)) > NUMBERS.index(kind_of(type))
-        becomes_text = type == "string" and given not in ("string", "void")
-        if is_narrower or becomes_text or (given == "string" and is_number(type)):
+        if name != TIMESTAMP and not _becomes(given, type):
             raise self.state.error(
-                f"{name} is {ksql_type(type)}, and the value {ksql_type(given)}; expected one that widens to it, or a CAST",
+                f"{name} is {ksql_type(type)}, and the value {ksql_type(given)}; expected one that becomes it, or a CAST",
                 written.span,
             )
+
+
+def _becomes(given: str, type: str) -> bool:
+    """Whether ksqlDB makes values of a type those of the other without a CAST: numbers widen, and texts are read as times and as bytes."""
+    if given in ("void", type):
+        return True
+    if is_number(given) and is_number(type):
+        return NUMBERS.index(kind_of(given)) <= NUMBERS.index(kind_of(type))
+    if given == "string":
+        return type in ("date", "time", "timestamp", "binary")
+    if (one := element_of(given)) and (other := element_of(type)):
+        return _becomes(one, other)
+    if (entry := entry_of(given)) and (wanted := entry_of(type)):
+        return all(map(_becomes, entry, wanted))
+    mine, theirs = dict(fields_of(given) or ()), dict(fields_of(type) or ())
+    return bool(mine and theirs) and all(_becomes(mine[name], inner) for name, inner in theirs.items() if name in mine)
 
 
 def _may_cut(given: str, type: str) -> bool:

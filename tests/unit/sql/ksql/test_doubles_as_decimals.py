@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pyarrow as pa
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -48,8 +49,10 @@ def expected(number: float, precision: int, scale: int) -> Fraction | None:
 @example([1.005, 0.1], (3, 2))
 @example([0.449, 0.4449, -0.45], (2, 1))
 @example([0.0, -0.0, 5e-324], (38, 38))
+@example([1e308, 1.5], (10, 2))
+@pytest.mark.filterwarnings("error")
 def test_a_cast_is_that_of_java(numbers: list[float], digits: tuple[int, int]) -> None:
-    """One by one and side by side; a number that does not fit fails in its row alone."""
+    """One by one and side by side; a number that does not fit fails in its row alone, and numpy has nothing to say of it."""
     type = "decimal({},{})".format(*digits)
     wanted = [expected(number, *digits) for number in numbers]
     try:
