@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamkit.log.database.database import Transaction
@@ -33,6 +33,10 @@ class StoredSource:
     windows: Mapping[str, Any] | None = None
     is_read_only: bool = False
     query: str | None = None
+
+    def declares_as(self, other: StoredSource) -> bool:
+        """Whether another declaration says the same of the records, whatever its text is and whichever query fills it."""
+        return replace(self, text="", query=None) == replace(other, text="", query=None)
 
 
 def every(transaction: Transaction) -> tuple[StoredSource, ...]:

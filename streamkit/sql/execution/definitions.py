@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from streamkit.errors import TopicNotFoundError
 from streamkit.formats.codec import Codec
 from streamkit.log.catalog.sql_changes import SqlChange, SqlObjects
-from streamkit.log.catalog.sql_queries import StoredQuery
+from streamkit.log.catalog.sql_queries import BUILT, StoredQuery
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.catalog.sql_types import StoredType
 from streamkit.log.log import Log
@@ -164,8 +164,26 @@ class Definitions:
     # Changes
 
     def with_source(self, source: StoredSource) -> Definitions:
-        """With a stream or table, in place of the one of its name."""
-        return replace(self, sources={**self.sources, source.name: source})
+        """
+        With a stream or table, in place of the one of its name.
+
+        If its records are read or written otherwise from now on, the runs of the queries that do so end, and each begins again by what is declared.
+        """
+        known = self.source(source.name, keeps_case=True)
+        found = replace(self, sources={**self.sources, source.name: source})
+        if known is not None and known.declares_as(source):
+            return found
+        readers = [one for one in found.queries.values() if found._concerns(source, one)]
+        for query in readers:
+            found = found.with_changed_query(replace(query, version=query.version + 1, failure=""))
+            if (built := query.settings.get(BUILT)) is not None:
+                found = found.with_stopped(built["application"])
+        return found
+
+    def _concerns(self, source: StoredSource, query: StoredQuery) -> bool:
+        """Whether a query, or what is built beside it, reads or writes a stream or table."""
+        read = (*query.sources, *query.settings.get(BUILT, {}).get("sources", ()))
+        return query.sink == source.name or any(self._name_of(name) == source.name for name in read)
 
     def with_query(self, query: StoredQuery) -> Definitions:
         """With a query, in place of the one of its id; a new one uses up its number."""
