@@ -106,11 +106,11 @@ def line_of(cells: list[str | None], delimiter: str) -> str:
 
 
 def quoted(cell: str, delimiter: str, *, is_first: bool) -> str:
-    """A cell, in quotes where it needs them, or where it begins with a sign that some readers take for more."""
+    """A cell, in quotes where commons-csv 1.4 has them: so also the first one of a line that begins with no letter or digit, as -5 does."""
     if cell == "":
         return '""' if is_first else ""
     first, last = cell[0], cell[-1]
-    is_odd = is_first and not (first.isascii() and (first.isalnum() or first in " !$%&'()*+-./:;<=>?@[\\]^_`{|}~"))
+    is_odd = is_first and not (first.isascii() and first.isalnum())
     needs = is_odd or first <= _QUOTED_FIRST or last <= " " or any(sign in cell for sign in (*SIGNS, delimiter))
     return '"{}"'.format(cell.replace('"', '""')) if needs else cell
 

@@ -25,7 +25,8 @@ _WHOLE = r"^-?[0-9]{1,18}$"  # so few digits always fit into 64 bits
 _NUMBER = r"^-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?$"
 _DECIMAL = r"^-?[0-9]{1,38}(\.[0-9]{1,38})?$"
 _IN_QUOTES = r'^[\x00-#]|[\x00-\x20]\z|["\r\n]'
-_ODD_FIRST = r"^[^A-Za-z0-9 !$%&'()*+\-./:;<=>?@\[\\\]^_`{|}~]"
+_ODD_FIRST = r"^[^A-Za-z0-9]"
+_NEGATIVE_FIRST = r'^"(-[0-9][0-9.eE+\-]*)"'
 _NUMBERS_LACK = frozenset(",;|\t ")  # delimiters that no number, time or boolean is spelled with
 _QUOTE = '"'
 
@@ -37,6 +38,8 @@ def read_plain(values: pa.Array, written: Schema, columns: Schema, delimiter: st
         texts = values.cast(pa.string())
     except pa.ArrowInvalid:  # a line is no UTF-8
         return [pa.nulls(0, column.arrow.type) for column in columns], every
+    if delimiter in _NUMBERS_LACK and pc.any(pc.starts_with(texts, '"-')).as_py():
+        texts = pc.replace_substring_regex(texts, rf"{_NEGATIVE_FIRST}(\x{{{ord(delimiter):x}}}|\z)", r"\1\2")
     lines = pc.split_pattern(texts, delimiter)
     is_plain = pc.and_not(pc.equal(pc.list_value_length(lines), len(written)), pc.match_substring_regex(texts, _ODD))
     plain = np.flatnonzero(is_plain.to_numpy(zero_copy_only=False))
@@ -101,7 +104,7 @@ def plain_cells(column: pa.Array, type: str, delimiter: str, *, is_first: bool) 
     texts = texts_of_column(column, type)
     if texts is None:
         texts = pa.array([text_of(value) for value in plain_values(column, type)], pa.string())
-    if type not in ("string", "binary") and delimiter in _NUMBERS_LACK:
+    if type not in ("string", "binary") and delimiter in _NUMBERS_LACK and not is_first:
         return texts
     signs = f"{_IN_QUOTES}|\\x{{{ord(delimiter):x}}}" + (f"|{_ODD_FIRST}" if is_first else "")
     needs = pc.match_substring_regex(texts, signs)

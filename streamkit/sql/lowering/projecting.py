@@ -353,7 +353,9 @@ class Projection:
     def _of_key(scope: Scope, items: Sequence[ChosenItem]) -> tuple[tuple[str, Expression], ...]:
         """The results beside the key that are a column of it, or are computed of the bounds of its window alone."""
         key = {_reference(name) for name in scope.key or ()}
-        bounds = {_reference(name) for name in scope.bounds}
+        bounds = {
+            _reference(name) for name in scope.bounds if name in (scope.key or ())
+        }  # a join has those of the other side, too
         found = []
         for item in items:
             named = set(references(item.expression))

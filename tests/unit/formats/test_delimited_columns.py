@@ -261,3 +261,28 @@ def test_a_value_may_be_long() -> None:
         )
         assert found.failures == {}
         assert found.rows.slice(0, 1).to_pylist() == [{"a": long, "b": 1}]
+
+
+def test_a_negative_number_that_comes_first_has_quotes() -> None:
+    """commons-csv 1.4, which ksqlDB writes by, has quotes around a first cell that begins with no letter or digit; no other number has them."""
+    rows = pa.record_batch({"a": pa.array([-5, 5, None], pa.int32()), "b": pa.array([-2.5, 2.5, -0.5]), "c": ["-x", "_", "'"]})
+    assert delimited.write(with_delimiter(","), None, rows).to_pylist() == [b'"-5",-2.5,-x', b"5,2.5,_", b",-0.5,'"]
+    for sign in "-_'~(+*/:@[^`":
+        assert delimited.write(with_delimiter(","), None, pa.record_batch({"a": [sign + "a"]})).to_pylist() == [
+            f'"{sign}a"'.encode()
+        ]
+
+
+@pytest.mark.parametrize("delimiter", DELIMITERS)
+def test_negative_numbers_in_quotes_are_read_as_each_alone(delimiter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers in quotes are read, also where something follows the quotes; with a delimiter that numbers lack at once."""
+    columns = Schema.parse("a double, b string")
+    lines = ['"-5"', '"-2.5e3"', '"-5', '"-5"x', '"-5" ', '"-"', '"-5""', "-7", '"--1"', '"-1-2"']
+    values = [f"{line}{delimiter}{end}".encode() for line in lines for end in ("x", "-x", '"-5"', "")]
+    found = delimited.read(with_delimiter(delimiter), columns.ddl(), pa.array(values * COUNT, pa.binary()), columns, 0)
+    assert as_texts(found, columns) == as_texts(delimited.read_one_by_one(values * COUNT, columns, columns, delimiter), columns)
+    if delimiter == ",":
+        monkeypatch.setattr("streamkit.formats.delimited.read_one_by_one", None)
+        at_once = pa.array([b'"-5",x', b"6,-x"] * COUNT, pa.binary())
+        rows = delimited.read(with_delimiter(","), columns.ddl(), at_once, columns, 0).rows
+        assert rows.to_pylist()[:2] == [{"a": -5.0, "b": "x"}, {"a": 6.0, "b": "-x"}]

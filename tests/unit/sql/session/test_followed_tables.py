@@ -109,3 +109,40 @@ def test_keys_that_a_join_makes_up(sql, dialect, seed):
         expected = sorted(sql.query("SELECT * FROM P").to_pylist(), key=str)
         assert [*rows.schema.names] == [key, "ID", "A", "B", "_deleted"]
         assert wait_for(rows, (key,), found, expected) == expected
+
+
+@pytest.mark.parametrize("kind", ["LEFT", "FULL"])
+def test_bounds_of_the_other_side(sql: sk.SqlSession, dialect: str, kind: str) -> None:
+    """A join of tables with windows is followed also if it shows the bounds of a side that may have no row; a deletion does not know those."""
+    start, end = BOUNDS[dialect]
+    format, time = (", VALUE_FORMAT = 'JSON', KEY_FORMAT = 'JSON'", "ROWTIME") if dialect == "ksql" else ("", "_timestamp")
+    sql.execute(f"CREATE STREAM S (ID INT KEY, V INT) WITH (PARTITIONS = 1{format})")
+    window = "WINDOW TUMBLING (SIZE 5 SECONDS, GRACE PERIOD 1 DAY)"
+    for name, condition in (("A", "> 0"), ("B", "> 1")):
+        sql.execute(f"CREATE TABLE {name} AS SELECT ID, SUM(V) AS N FROM S {window} GROUP BY ID HAVING SUM(V) {condition}")
+    bounds = "" if dialect == "ksql" else f" AND A.{start} = B.{start} AND A.{end} = B.{end}"
+    key = "ROWKEY AS ID" if (kind, dialect) == ("FULL", "ksql") else "A.ID AS ID"
+    query = f"SELECT {key}, A.{start} AS START, A.N AS N, B.{end} AS BE FROM A {kind} JOIN B ON A.ID = B.ID{bounds}"
+    with sql.subscribe(f"{query} EMIT CHANGES") as rows:
+        for place, value in enumerate((1, 1, -2)):
+            sql.execute(f"INSERT INTO S (ID, V, {time}) VALUES (1, {value}, {7000 + place})")
+            assert sql.catch_up(60)
+            ends = {0: [None], 1: [10_000], 2: []}[place]
+            assert wait_for_ends(rows, ends) == ends
+
+
+def wait_for_ends(rows, expected):
+    """The ends of the other side in the rows that are there, once they are the expected ones or nothing comes for long."""
+    last, found = None, {}
+    for _ in range(99):
+        while (batch := rows.poll(0.3)) is not None:
+            for row in batch.to_pylist():
+                found["row"] = None if row["_deleted"] else row
+        last = [millis(one["BE"]) for one in found.values() if one is not None]
+        if last == expected and found:
+            break
+    return last
+
+
+def millis(moment):
+    return round(moment.timestamp() * 1000) if hasattr(moment, "timestamp") else moment
