@@ -8,7 +8,9 @@ import pyarrow as pa
 
 from streamkit.chunks import one_batch
 from streamkit.data_type import to_arrow
+from streamkit.errors import SchemaError
 from streamkit.log.log import Log
+from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.session_settings import EARLIEST, LATEST
@@ -38,7 +40,7 @@ class PrintedRecords:
             DELETED: pa.bool_(),
             HEADERS: _headers(),
         }
-        own = pa.schema([("key", pa.string()), ("value", pa.string())]) if self._topic.format else self._topic.schema.arrow
+        own = pa.schema([(KEY, pa.string()), (VALUE, pa.string())]) if self._topic.format else self._topic.schema.arrow
         return pa.schema([*known.items(), *((one.name, one.type) for one in own)])
 
     def step(self, timeout_s: float) -> pa.RecordBatch | None:
@@ -50,10 +52,38 @@ class PrintedRecords:
         self._seen += table.num_rows
         table = table.take(pa.array(kept, pa.int64()))
         if self._topic.format is not None:
-            decoded = self._log.decode(self._topic.name, table)
-            texts = {name: pa.array([_text(row[name]) for row in decoded], pa.string()) for name in ("key", "value")}
+            decoded = self._decoded(table)
+            texts = {name: pa.array([_text(row[name]) for row in decoded], pa.string()) for name in (KEY, VALUE)}
             table = pa.table({**{name: table.column(name) for name in FACTS}, **texts})
         return one_batch(table.select(self.schema.names).cast(self.schema))
+
+    def _decoded(self, table: pa.Table) -> list[dict[str, object]]:
+        """
+        The keys and values of records; one that cannot be read is its bytes as a text, or in hexadecimal digits.
+
+        Around such a record the others are read in halves. Whoever looks for what is wrong with a topic wants to see that record.
+        """
+        try:
+            return self._log.decode(self._topic.name, table)
+        except SchemaError:
+            if table.num_rows > 1:
+                half = table.num_rows // 2
+                return [*self._decoded(table.slice(0, half)), *self._decoded(table.slice(half))]
+        return [{name: self._decoded_alone(table, name) for name in (KEY, VALUE)}]
+
+    def _decoded_alone(self, record: pa.Table, name: str) -> object:
+        """The key, or the value, of one record, the other of which may be the one that cannot be read."""
+        other = VALUE if name == KEY else KEY
+        place = record.schema.get_field_index(other)
+        alone = record.set_column(place, record.schema.field(place), pa.nulls(1, record.schema.field(place).type))
+        try:
+            return self._log.decode(self._topic.name, alone)[0][name]
+        except SchemaError:
+            found = record.column(name)[0].as_py()
+            try:
+                return found.decode() if isinstance(found, bytes) else found
+            except UnicodeDecodeError:
+                return found
 
     def close(self) -> None:
         """Stop reading."""

@@ -12,6 +12,7 @@ from streamkit.errors import TopologyError
 from streamkit.names import fresh_token
 from streamkit.plan.expression import Literal
 from streamkit.plan.location import written_at
+from streamkit.plan.on_error import FAIL
 from streamkit.plan.refusal import stop_at
 from streamkit.sql.execution.queries import CopiedLog
 from streamkit.sql.execution.script_state import ScriptState
@@ -44,7 +45,9 @@ def pushed_rows(state: ScriptState, query: Query) -> PushedRows:
     """The source of the rows of a query that goes on; TopologyError at the place of a mistake."""
     plan = _passing_plan(state, query)
     if plan is not None:
-        return PassingRows(state.log, plan, state.settings.offset_reset, state.text.at(query.span))
+        is_lenient = state.settings.script.what_fails != FAIL
+        at = state.text.at(query.span)
+        return PassingRows(state.log, plan, state.settings.offset_reset, at, leaves_out_failing=is_lenient)
     topology, result = pushed_topology(state, query)
     sources = (state.source(name.text) for name in query.sources_read())
     tables = {

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from streamkit.chunks import one_batch
 from streamkit.data_type import to_arrow
-from streamkit.errors import Location
+from streamkit.errors import EvaluationError, Location
 from streamkit.expressions.analysis.arrow import mask
 from streamkit.log.log import Log
 from streamkit.names import DELETED
@@ -22,14 +22,18 @@ from streamkit.sql.push.followed_topic import FollowedTopic
 
 
 class PassingRows:
-    """The rows of a plan that reads one stream and looks at each record alone, as records come. For one thread."""
+    """
+    The rows of a plan that reads one stream and looks at each record alone, as records come. For one thread.
 
-    def __init__(self, log: Log, plan: PullPlan, offset_reset: str, at: Location) -> None:
+    `leaves_out_failing`: a record that makes an expression fail gives no row, and is no end of the query.
+    """
+
+    def __init__(self, log: Log, plan: PullPlan, offset_reset: str, at: Location, *, leaves_out_failing: bool = False) -> None:
         assert plan.side is not None, "a query that goes on reads a stream"
         assert isinstance(plan.side.read, PullInput), "and no other query"
         assert isinstance(plan.side.read.source, TopicRows), "and a topic"
         self._plan, self._input, self._source = plan, plan.side.read, plan.side.read.source
-        self._at = at
+        self._at, self._leaves_out_failing = at, leaves_out_failing
         self._names = read_names(self._input)
         stored = self._source.stored(self._names)
         self._consumer = FollowedTopic(log, self._source.topic, offset_reset, stored)
@@ -45,12 +49,22 @@ class PassingRows:
         if table is None:
             return None
         with failing_at(self._at, self._plan.parts):
-            batches = [self._made(batch) for batch in table.to_batches()]
+            batches = [made for batch in table.to_batches() for made in self._made_of_sound(batch)]
         return one_batch(pa.Table.from_batches(batches, self.schema))
 
     def close(self) -> None:
         """Stop reading."""
         self._consumer.close()
+
+    def _made_of_sound(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """The rows of a batch, in halves where a record fails that is to be left out, down to the record."""
+        try:
+            return [self._made(batch)]
+        except EvaluationError:
+            if not self._leaves_out_failing:
+                raise
+        half = batch.num_rows // 2
+        return [] if not half else [*self._made_of_sound(batch.slice(0, half)), *self._made_of_sound(batch.slice(half))]
 
     def _made(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = self._source.columns(batch, self._names)

@@ -58,12 +58,12 @@ MEANINGS: dict[str, Meaning] = {SPARK.name: SPARK, KSQL.name: KSQL}
 
 @dataclass(frozen=True)
 class ScriptSettings:
-    """The settings so far; `name` is None until the script says it."""
+    """The settings so far; `name` is None until the script says it, and so is `on_error`."""
 
     meaning: Meaning = SPARK
     name: str | None = None
     time_zone: str = "UTC"
-    on_error: OnError = FAIL
+    on_error: OnError | None = None
     registry: str | None = None
     ksql: KsqlMeaning = field(default_factory=KsqlMeaning)
     formats: DefaultFormats = field(default_factory=DefaultFormats)
@@ -74,8 +74,10 @@ class ScriptSettings:
     @property
     def what_fails(self) -> OnError:
         """What becomes of a record that makes a step fail: in the ksql dialect it is left out, unless a setting says more."""
-        if not self.meaning.names_results or self.on_error != FAIL or self.ends_without_time:
+        if self.on_error is not None:
             return self.on_error
+        if not self.meaning.names_results or self.ends_without_time:
+            return FAIL
         return dead_letter(self.log_topic) if self.is_logging else SKIP
 
     def with_set(self, statement: Set, text: ScriptText, known: Sequence[str] = tuple(SETTINGS)) -> ScriptSettings:
@@ -96,7 +98,7 @@ class ScriptSettings:
             case "streamkit.time.zone":
                 return replace(self, time_zone=default.time_zone if value is None else self._zone(value, statement, text))
             case "streamkit.on.error":
-                return replace(self, on_error=FAIL if value is None else self._on_error(value, statement, text))
+                return replace(self, on_error=None if value is None else self._on_error(value, statement, text))
             case "schema.registry.url":
                 return replace(self, registry=value)
         if name in (NESTED_ERROR, LIST_LIMIT, SET_LIMIT):

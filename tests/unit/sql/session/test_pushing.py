@@ -7,6 +7,7 @@ import threading
 import pyarrow as pa
 import pytest
 
+import streamkit as sk
 from streamkit.errors import SchemaError, SqlError, StreamKitError, TopicNotFoundError
 from tests.kit.waiting import wait_until
 
@@ -280,6 +281,24 @@ def test_print_of_bytes_and_names(sql, log):
     assert (row["key"], row["value"]) == ("a", '{"v": 1}')
     with pytest.raises(SqlError, match="there is no topic 'rawe'; did you mean 'raw'"):
         sql.execute("PRINT rawe")
+
+
+def test_print_of_what_cannot_be_read(log):
+    """A record that cannot be read is shown by its bytes, and those around it as always; keys and values each by themselves."""
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as ksql:
+        ksql.execute(
+            "CREATE STREAM S (K INT KEY, V INT) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'AVRO', KEY_FORMAT = 'JSON', PARTITIONS = 1);"
+            "INSERT INTO S VALUES (1, 1), (2, 2), (3, 3);"
+        )
+        with log.producer() as producer:
+            for key, value in ((b"4", b"\xff"), (b"{x", b"{y"), (b"{z", None)):
+                producer.send("s", {"key": key, "value": value})
+        ksql.execute("INSERT INTO S VALUES (7, 7)")
+        rows = printed(ksql, "PRINT S FROM BEGINNING LIMIT 7", 7)
+
+    assert [(row["key"], row["value"]) for row in rows] == [
+        ("1", '{"V": 1}'), ("2", '{"V": 2}'), ("3", '{"V": 3}'), ("4", "ff"), ("{x", "{y"), ("{z", None), ("7", '{"V": 7}'),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("dialect", ["spark", "ksql"])

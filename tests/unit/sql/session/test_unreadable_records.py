@@ -9,6 +9,7 @@ import pytest
 import streamkit as sk
 from streamkit.errors import SchemaError
 from tests.kit.sampling import seeds
+from tests.kit.waiting import wait_until
 
 BAD = {
     "JSON": (b"{nope", b'{"V":"x"}', b"[1]", b"\xff"),
@@ -79,3 +80,38 @@ def test_they_are_errors_where_nothing_says_otherwise():
             sql.query("SELECT V FROM S")
         sql.execute("SET 'streamkit.on.error' = 'skip'")
         assert sql.query("SELECT V FROM S").to_pylist() == [{"V": 7}]
+
+
+def test_they_are_errors_in_the_ksql_dialect_where_a_setting_says_so():
+    """`streamkit.on.error` = 'fail' counts in each route, and without it, or once it is unset, such a record is left out."""
+    settings = {"streamkit.sql.dialect": "ksql", "auto.offset.reset": "earliest"}
+    with sk.open_log(":memory:") as log, sk.SqlSession(log, settings=settings, engine="local") as sql:
+        sql.execute("CREATE STREAM S (K STRING KEY, V INT) WITH (VALUE_FORMAT = 'JSON', PARTITIONS = 1)")
+        with log.producer() as producer:
+            producer.send("S", {"key": b"a", "value": b"nope"})
+            producer.send("S", {"key": b"b", "value": b'{"V":7}'})
+        sql.execute("SET 'streamkit.on.error' = 'fail'")
+        with pytest.raises(SchemaError, match="the value of a record cannot be read"):
+            sql.query("SELECT V FROM S")
+        with sql.subscribe("SELECT V FROM S EMIT CHANGES") as rows, pytest.raises(SchemaError, match="cannot be read"):
+            while rows.poll(1) is None:
+                pass
+        sql.execute("CREATE STREAM O AS SELECT K, V FROM S")
+        wait_until(lambda: "ERROR" in sql.queries()["state"].to_pylist())
+        assert "the value cannot be read" in sql.queries()["failure"][0].as_py()
+        sql.execute("UNSET 'streamkit.on.error'")
+        assert sql.query("SELECT V FROM S").to_pylist() == [{"V": 7}]
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead_letter broken"])
+def test_records_that_fail_are_left_out_by_whoever_follows_a_stream(policy):
+    """In the dialect `spark` a query that looks at each record alone goes on behind one that fails, as one with groups or joins does."""
+    settings = {"auto.offset.reset": "earliest", "streamkit.on.error": policy}
+    with sk.open_log(":memory:") as log, sk.SqlSession(log, settings=settings) as sql:
+        sql.execute("CREATE STREAM S (K INT KEY, A INT) WITH (PARTITIONS = 1)")
+        sql.execute("INSERT INTO S VALUES (1, 2), (2, 0), (3, 5), (4, 0), (5, 1)")
+        found = []
+        with sql.subscribe("SELECT K, 10 / A AS X FROM S WHERE 100 / A > 1 EMIT CHANGES LIMIT 3") as rows:
+            for batch in rows:
+                found += batch.to_pylist()
+        assert found == [{"K": 1, "X": 5.0}, {"K": 3, "X": 2.0}, {"K": 5, "X": 10.0}]
