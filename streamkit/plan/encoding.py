@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from streamkit.data_type import INTEGERS, element_of, entry_of, fields_of
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import Codec, defaults_in, schema_made_of
 from streamkit.formats.csv import check_csv_schema
-from streamkit.formats.format import OF_KSQLDB, USE_LATEST, WINDOW, Format
+from streamkit.formats.format import (
+    KEY_FORMAT,
+    KEY_SCHEMA,
+    OF_KSQLDB,
+    REGISTRY,
+    UNWRAPPED,
+    USE_LATEST,
+    WINDOW,
+    Format,
+    format_of,
+    key_settings,
+)
 from streamkit.formats.kafka import check_kafka_schema
 from streamkit.formats.windowed_keys import without_bounds
 from streamkit.formats.written_types import why_unwritable
@@ -86,14 +97,48 @@ def other_keys(one: Encoded, other: Encoded) -> str | None:
     """How two ways to write a key differ; None if equal keys are equal bytes."""
     if one.keys.name != other.keys.name:
         return f"its keys are {one.keys.name}, and would be {other.keys.name}"
-    if one.keys.name not in _OF_ONE and _forms(one.key) != _forms(other.key):
+    if one.keys.name not in _OF_ONE and _forms(one) != _forms(other):
         return f"its keys are {one.keys.name} of {one.key}, and would be of {other.key}"
     return None
 
 
-def _forms(columns: Schema) -> list[tuple[str, str]]:
-    """Names and types, among which whole numbers have the same bytes."""
-    return [(column.name, INTEGERS[-1] if column.type in INTEGERS else column.type) for column in columns]
+def other_settings(own: Mapping[str, str], its: Mapping[str, str]) -> str | None:
+    """Which setting of a topic's format differs from what is written; None if none does, or if only names of keys do that are in no bytes."""
+    for name in sorted({*own, *its}):
+        written, found = own.get(name), its.get(name)
+        if written == found:
+            continue
+        if name == KEY_SCHEMA and written and found:
+            types = [[one.type for one in Schema.from_ddl(text)] for text in (written, found)]
+            keys = format_of(own[KEY_FORMAT], None, key_settings(own))
+            if types[0] == types[1] and not _has_names(keys):
+                continue
+        if name.startswith(REGISTRY):  # no message shows secrets
+            return f"its format has another {name} than what is written; expected the same"
+        if name in (KEY_FORMAT, KEY_SCHEMA):
+            what = "its keys are"
+            found, written = (
+                f"{one[KEY_SCHEMA]} in the format {one[KEY_FORMAT]}" if KEY_SCHEMA in one else "not declared"
+                for one in (its, own)
+            )
+        else:
+            what, (found, written) = f"its format has {name}", (repr(one) if one else "unset" for one in (found, written))
+        return f"{what} {found}, and what is written has {written}; expected the same"
+    return None
+
+
+def _has_names(keys: Format) -> bool:
+    """Whether keys of a format have the names of their columns in their bytes."""
+    return keys.name not in ("kafka", "delimited") and keys.setting(UNWRAPPED) != "true"
+
+
+def _forms(written: Encoded) -> list[tuple[str, str]]:
+    """The names that are in the bytes of a key, and the types, among which whole numbers have the same bytes but in KAFKA."""
+    is_named, has_lengths = _has_names(written.keys), written.keys.name == "kafka"
+    return [
+        (column.name if is_named else "", INTEGERS[-1] if column.type in INTEGERS and not has_lengths else column.type)
+        for column in written.key
+    ]
 
 
 def with_key_schema(keys: Format, columns: Schema) -> Format:

@@ -10,7 +10,7 @@ from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.format import Format
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
-from streamkit.plan.encoding import Encoded, value_columns, with_schema
+from streamkit.plan.encoding import Encoded, other_settings, value_columns, with_schema
 from streamkit.plan.inputs import KnownTopics, TopicDescription, known_topic, planned_topics
 from streamkit.plan.operators.project import Project
 from streamkit.plan.program import Output
@@ -183,8 +183,8 @@ def _other_format(
             f"  written:   {own.schema}\n"
             f"  the topic: {its.schema}"
         )
-    if own.settings and own.settings != its.settings:
-        return f"its format has other settings; expected no format_settings=, or the topic's: {', '.join(map('='.join, its.settings))}"
+    if own.settings and (reason := other_settings(dict(own.settings), dict(its.settings))):
+        return f"{reason}; {others}"
     try:
         value_columns(
             its, Schema((*written.key, *(one for one in written.value if one.name not in written.key))), written.key.names

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar, final
 
@@ -94,6 +95,9 @@ class SqlSession:
         *,
         runs_scripts: bool = True,
     ) -> None:
+        if not isinstance(log, Log):
+            path = f"sk.open_log({str(log)!r}), which opens that one" if isinstance(log, (str, Path)) else 'sk.open_log("shop")'
+            raise ConfigError(f"the log of a SqlSession is {log!r}; expected a log, as from {path}")
         self.log = log
         self.engine = engine
         self.settings = SessionSettings.of(settings or {})

@@ -11,7 +11,7 @@ from streamkit.formats.format import KEY_FORMAT, Format
 from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA
 from streamkit.names import check_name
 from streamkit.plan.building import Building
-from streamkit.plan.encoding import Encoded, Encoding, encoded, other_keys
+from streamkit.plan.encoding import Encoded, Encoding, encoded, other_keys, other_settings
 from streamkit.plan.event_time import EventTime, event_time_of
 from streamkit.plan.node import LATER, ROUNDED, Node
 from streamkit.plan.operator import Names, Operator
@@ -137,15 +137,21 @@ class Write(Operator):
 def check_same_output(node: To, known: Output, output: Output) -> None:
     """TopologyError if two streams that go to one topic differ."""
     same_rows = {(c.name, c.type) for c in known.schema} == {(c.name, c.type) for c in output.schema}
-    if not same_rows or (known.key, known.cleanup_policy, known.partitions, known.format) != (
+    one, other = known.format, output.format
+    if one and other and replace(one, settings=()) == replace(other, settings=()):
+        if reason := other_settings(dict(other.settings), dict(one.settings)):
+            raise TopologyError(f"two different streams go to the topic {node.topic!r}: {reason}", node.at)
+        one = other
+    if not same_rows or (known.key, known.cleanup_policy, known.partitions, one) != (
         output.key,
         output.cleanup_policy,
         output.partitions,
-        output.format,
+        other,
     ):
+        forms = ["" if one is None else f"; {one.name}" for one in (known.format, output.format)]
         raise TopologyError(
-            f"two different streams go to the topic {node.topic!r}; expected the same columns, key and kind\n"
-            f"  the one:   {known.schema}; key {list(known.key)}; {known.cleanup_policy}\n"
-            f"  the other: {output.schema}; key {list(output.key)}; {output.cleanup_policy}",
+            f"two different streams go to the topic {node.topic!r}; expected the same columns, key, kind and format\n"
+            f"  the one:   {known.schema}; key {list(known.key)}; {known.cleanup_policy}{forms[0]}\n"
+            f"  the other: {output.schema}; key {list(output.key)}; {output.cleanup_policy}{forms[1]}",
             node.at,
         )

@@ -60,7 +60,7 @@ def registered_function(
 
 
 def _check_name(name: str, dialect: str) -> None:
-    if not name.isidentifier():
+    if not isinstance(name, str) or not name.isidentifier():
         raise ConfigError(f"{name!r} cannot be the name of a function; expected letters, digits and _")
     own = name.lower()
     of_spark = is_function(own) or own in EXPLODING or aggregate_named(own) is not None
@@ -93,6 +93,8 @@ def _function(name: str, function: Callable[..., Any] | UserDefinedFunction, typ
                 f"the function {name} gives {function.returnType}; found the type {type!r}: expected one of the two"
             )
         return _named(function, name)
+    if not callable(function):
+        raise ConfigError(f"the function {name} is {function!r}; expected a function, or what F.udf gave")
     if type is None:
         raise ConfigError(f"the function {name} needs the type of its results, as in register({name!r}, {name}, 'double')")
     return _named(F.udf(function, type), name)

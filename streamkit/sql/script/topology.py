@@ -40,6 +40,8 @@ def load_sql(path: str | Path) -> Topology:
 
         sk.run(sk.load_sql("shop.sql"))
     """
+    if not isinstance(path, (str, Path)):
+        raise ConfigError(f"the file of load_sql is {path!r}; expected its path, as in load_sql('shop.sql')")
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8-sig")

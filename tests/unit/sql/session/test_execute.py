@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import streamkit as sk
 from streamkit.errors import ConfigError, EvaluationError, SqlError, TopologyError
 from streamkit.failpoints import SimulatedCrash, armed
 from streamkit.log.catalog.sql_changes import SqlChange, SqlObjects
@@ -161,6 +165,17 @@ def test_rows_that_have_no_room_in_the_catalog_go_to_a_file(tmp_path):
         assert len(log.storage.list("slabs")) == 1
         assert sql.query("SELECT count(*) AS n, max(n) AS m FROM clicks").to_pylist() == [{"n": 400, "m": 399}]
         assert log.fsck(deep=True).is_clean
+
+
+@pytest.mark.parametrize("engine", [None, "local"])
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [("shop", "sk.open_log('shop'), which"), (Path("shop"), "sk.open_log('shop')"), (None, "sk.open_log"), (5, "sk.open_log")],
+)
+def test_a_session_needs_a_log(log, expected, engine):
+    """A path in place of the log is an error at once, which says how it is opened, whoever is to run the queries."""
+    with pytest.raises(ConfigError, match=f"^the log of a SqlSession is .*; expected a log, as from {re.escape(expected)}"):
+        sk.SqlSession(log, engine)
 
 
 def test_a_closed_session_says_so(log):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import streamkit as sk
+from streamkit.errors import SqlError, TopologyError
 from streamkit.sql.session import SqlSession
 
 KEYS = {"text": ("K VARCHAR", "'k'", "k"), "number": ("K BIGINT", "7", 7)}
@@ -75,3 +77,60 @@ def test_times_in_keys(sql, rows, process, format):
     process()
     assert rows("SELECT ROWTIME FROM S") == [(5000,)]
     assert rows("SELECT * FROM J") == [(5000, 1, 5000)]
+
+
+@pytest.mark.parametrize("format", ["KAFKA", "DELIMITED", "JSON"])
+def test_a_key_with_another_name_in_the_same_topic(sql, rows, process, format):
+    """A result goes into a topic whose keys are the same bytes under another name, as in ksqlDB; each stream has its own name for the key."""
+    sql.execute(
+        f"""CREATE STREAM S (ID INT KEY, V INT) {rows_in(format) % "s"};
+        CREATE STREAM Z (K INT KEY, V INT) {rows_in(format) % "z"};
+        CREATE STREAM Z2 WITH (KAFKA_TOPIC='z') AS SELECT ID, V + 1 AS V FROM S;
+        CREATE TABLE T WITH (KAFKA_TOPIC='t') AS SELECT V, COUNT(*) AS N FROM Z GROUP BY V;
+        INSERT INTO S VALUES (1, 10); INSERT INTO Z VALUES (2, 20)"""
+    )
+    process()
+    assert rows("SELECT K, V FROM Z") == rows("SELECT ID, V FROM Z2") == [(2, 20), (1, 11)]
+    sql.execute("DROP TABLE T; CREATE TABLE T WITH (KAFKA_TOPIC='t') AS SELECT V AS W, COUNT(*) AS M FROM Z GROUP BY V")
+    process()
+    assert sorted(rows("SELECT W, M FROM T")) == [(11, 1), (20, 1)]
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (
+            "SELECT V, ID FROM S PARTITION BY V",
+            "its keys are `K` int in the format kafka, and what is written has `V` bigint in the format kafka",
+        ),
+        ("SELECT ID, V FROM S PARTITION BY NULL", None),
+    ],
+)
+def test_a_key_with_other_bytes_in_the_same_topic(sql, made, message):
+    """Keys whose bytes would be others are refused by their columns, and no word of Python is in the error."""
+    sql.execute(
+        f"CREATE STREAM S (ID INT KEY, V BIGINT) {rows_in('KAFKA') % 's'}; CREATE STREAM Z (K INT KEY, V BIGINT) {rows_in('KAFKA') % 'z'}"
+    )
+    statement = f"CREATE STREAM Z2 WITH (KAFKA_TOPIC='z') AS {made}"
+    if message is None:
+        assert sql.execute(statement)
+        return
+    with pytest.raises(SqlError) as failed:
+        sql.execute(statement)
+    assert message in str(failed.value)
+    assert "format_settings" not in str(failed.value)
+
+
+@pytest.mark.parametrize("type", ["INT", "BIGINT"])
+def test_two_queries_of_a_file_write_keys_of_two_names(tmp_path, type):
+    """Queries of a file may name the key of one topic in two ways, unless one writes four bytes and the other eight."""
+    (tmp_path / "shop.sql").write_text(
+        f"""SET 'streamkit.sql.dialect' = 'ksql'; CREATE STREAM S (ID INT KEY, V {type}) {rows_in("KAFKA") % "s"};
+        CREATE STREAM A WITH (KAFKA_TOPIC='a') AS SELECT ID, V FROM S;
+        CREATE STREAM B WITH (KAFKA_TOPIC='a') AS SELECT V AS K, CAST(1 AS {type}) AS V FROM S PARTITION BY V;"""
+    )
+    if type == "INT":
+        assert {one.topic for one in sk.compile(sk.load_sql(tmp_path / "shop.sql")).outputs} == {"a"}
+        return
+    with pytest.raises(TopologyError, match="its keys are kafka of ID int, and would be of K bigint"):
+        sk.compile(sk.load_sql(tmp_path / "shop.sql"))
