@@ -129,6 +129,7 @@ ATOMIC_TYPES = st.sampled_from(
         "time",
     ]
 )
+OF_SPARK_ALONE = ("tinyint", "smallint", "float", "timestamp_ntz")
 
 
 def unnamed(strategy):
@@ -151,10 +152,11 @@ def tuples(strategy, smallest=0, largest=3):
     return st.lists(strategy, min_size=smallest, max_size=largest).map(tuple)
 
 
-def types(names=True):
-    """Types of columns, also such as have parts that CREATE TYPE makes."""
+def types(names=True, dialect=SPARK):
+    """Types of columns that a dialect has, also such as have parts that CREATE TYPE makes."""
     keys = st.sampled_from(["string", "int"])
-    leaves = ATOMIC_TYPES | NAMES.map(named_type) if names else ATOMIC_TYPES.filter(lambda name: name != "time")
+    atomic = ATOMIC_TYPES.filter(lambda name: name not in OF_SPARK_ALONE) if dialect is KSQL else ATOMIC_TYPES
+    leaves = atomic | NAMES.map(named_type) if names else atomic.filter(lambda name: name != "time")
     fields = st.lists(NAMES, min_size=1, max_size=3, unique_by=str.lower)
     return unnamed(
         st.recursive(
@@ -184,9 +186,9 @@ class Trees:
         self.written = self.expressions.map(Written)
         self.names = NAMES.map(Name)
         self.topics = st.text(CHARACTERS, min_size=1, max_size=6).map(Name)
-        self.columns = st.builds(ColumnDefinition, self.names, types()) | st.builds(
-            ColumnDefinition, self.names, types(), st.sampled_from(["key", "primary key", "headers"])
-        ) | st.builds(ColumnDefinition, self.names, types(), st.just("headers"), ANY_TEXT)  # fmt: skip
+        self.columns = st.builds(ColumnDefinition, self.names, types(dialect=self.dialect)) | st.builds(
+            ColumnDefinition, self.names, types(dialect=self.dialect), st.sampled_from(["key", "primary key", "headers"])
+        ) | st.builds(ColumnDefinition, self.names, types(dialect=self.dialect), st.just("headers"), ANY_TEXT)  # fmt: skip
         self.queries = unnamed(self.query(unnamed(self.query(st.nothing()))))
 
     def suffixed(self):
@@ -212,7 +214,7 @@ class Trees:
             | st.builds(lambda value, name: Call("get_field", (value, Literal(name))), inner, NAMES)
             | st.builds(Call, st.just("get_item"), two)
             | st.builds(Call, st.just("struct"), self.fields(inner))
-            | st.builds(Cast, inner, types()).filter(lambda cast: not is_folded(cast))
+            | st.builds(Cast, inner, types(dialect=self.dialect)).filter(lambda cast: not is_folded(cast))
             | self.own(inner)
         )
 
@@ -251,7 +253,7 @@ class Trees:
         return (
             st.builds(Call, st.just("interval"), intervals | st.just((Literal("1 day"),)))
             | st.builds(Call, st.sampled_from(["timestampadd", "timestampdiff"]), st.tuples(units, inner, inner))
-            | st.builds(Call, st.just("try_cast"), st.tuples(inner, types().map(Literal)))
+            | st.builds(Call, st.just("try_cast"), st.tuples(inner, types(dialect=self.dialect).map(Literal)))
             | st.builds(Call, st.just("extract"), st.tuples(st.just(Literal("year")), inner))
         )
 
@@ -301,7 +303,7 @@ class Trees:
         names, written, flags = self.names, self.written, st.booleans()
         kinds = st.sampled_from(["stream", "table"])
         properties = self.properties()
-        columns, plain = unnamed(tuples(self.columns)), st.builds(ColumnDefinition, names, types())
+        columns, plain = unnamed(tuples(self.columns)), st.builds(ColumnDefinition, names, types(dialect=self.dialect))
         listed = optional(tuples(names, 1))
         identifiers = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]*", fullmatch=True)
         texts = st.tuples(ANY_TEXT, ANY_TEXT)
@@ -316,7 +318,7 @@ class Trees:
             st.builds(DeleteRows, names, written),
             st.builds(DropSource, kinds, names, flags, flags, flags),
             st.builds(AlterSource, kinds, names, tuples(plain, 1)),
-            st.builds(CreateType, names, types(), flags),
+            st.builds(CreateType, names, types(dialect=self.dialect), flags),
             st.builds(DropType, names, flags),
             selects,
             st.builds(Describe, st.just("source"), names, flags)

@@ -10,7 +10,7 @@ from streamkit.sql.execution.callable_functions import functions
 from streamkit.sql.execution.session_settings import TOLD
 from streamkit.sql.script.properties import OF_SOURCES
 from streamkit.sql.session import SqlSession
-from streamkit.sql.tree.type_names import BUILT_IN
+from streamkit.sql.tree.type_names import BUILT_IN, OF_KSQLDB
 
 SETTINGS = tuple(sorted(TOLD))
 
@@ -26,7 +26,7 @@ class SessionNames:
             "query": lambda _: self._session.queries()["query"].to_pylist(),
             "column": self._columns,
             "function": lambda _: [one.name for one in functions(self._dialect)],
-            "type": lambda _: sorted(one.upper() for one in BUILT_IN),
+            "type": lambda _: sorted(OF_KSQLDB if DIALECTS[self._dialect].has_arrows else (one.upper() for one in BUILT_IN)),
             "property": lambda _: OF_SOURCES,
         }
 

@@ -82,7 +82,11 @@ def asserted_source(state: ScriptState, statement: AssertSource) -> str:
         there = "there is none of that name" if known is None else f"it is a {known.kind}"
         raise state.error(f"the assertion does not hold: there is no {kind} {name}; {there}", statement.span)
     wanted = [
-        (one.name.text, without_times(column_type(one.type, state.types, state.text, one.span)), _role_text(one.role, one.header))
+        (
+            one.name.text,
+            without_times(column_type(one.type, state.types, state.text_in_dialect, one.span)),
+            _role_text(one.role, one.header),
+        )
         for one in statement.columns
     ]
     bounds = bounds_in(known.key, [(str(one["name"]), str(one["type"])) for one in known.columns])

@@ -129,7 +129,7 @@ class _SourceDeclaration:
         """The columns as they are written, with the types that they stand for."""
         return [
             {
-                "name": one.name.text, "type": column_type(one.type, self.state.types, self.state.text, one.span), "role": one.role,
+                "name": one.name.text, "type": column_type(one.type, self.state.types, self.state.text_in_dialect, one.span), "role": one.role,
                 **({} if one.header is None else {"header": one.header}),
             }
             for one in self.statement.columns
@@ -200,7 +200,7 @@ class _SourceDeclaration:
                 declared.span,
             )
         (name,) = found
-        wanted = column_type(declared.type, self.state.types, self.state.text, declared.span)
+        wanted = column_type(declared.type, self.state.types, self.state.text_in_dialect, declared.span)
         if without_times(wanted) != topic.schema[name].type:
             raise self.state.error(
                 f"{name} is {topic.schema[name].type} in the topic {topic.name}; found {wanted}: a query casts it", declared.span
@@ -276,7 +276,7 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
         )
     if known.is_read_only:
         raise state.error(f"{known.name} is a SOURCE {known.kind.upper()}, which stays as it is", span)
-    added = [(one.name.text, column_type(one.type, state.types, state.text, one.span)) for one in statement.columns]
+    added = [(one.name.text, column_type(one.type, state.types, state.text_in_dialect, one.span)) for one in statement.columns]
     folded = state.settings.script.meaning.folded
     names = {folded(str(one["name"])) for one in known.columns}
     for (name, _), column in zip(added, statement.columns, strict=True):
@@ -306,7 +306,7 @@ def create_type(state: ScriptState, statement: CreateType) -> Changed:
         if statement.if_not_exists:
             return Changed(f"There is a type {known.name} already.")
         raise state.error(f"there is a type {known.name} already, {known.type}; expected another name, or IF NOT EXISTS", span)
-    found = StoredType(name, column_type(statement.type, state.types, state.text, span))
+    found = StoredType(name, column_type(statement.type, state.types, state.text_in_dialect, span))
     state.definitions = state.definitions.with_type(found)
     return Changed(f"Type {name} is {found.type}.")
 

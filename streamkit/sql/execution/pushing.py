@@ -76,7 +76,7 @@ def pushed_topology(state: ScriptState, query: Query) -> tuple[Topology, Lowered
     """The topology of a query, whose rows go to a topic that only its reader has, and what the query stands for."""
     script = state.settings.script
     topology = Topology(f"query-{fresh_token()[:8]}", script.time_zone, script.what_fails)
-    query = _with_one_group(with_named_types(query, state.types, state.text), script.meaning)
+    query = _with_one_group(with_named_types(query, state.types, state.text_in_dialect), script.meaning)
     sources: dict[str, QuerySource] = {}
     for name in query.sources_read():
         if name.text in sources:

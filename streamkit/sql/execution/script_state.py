@@ -74,6 +74,11 @@ class ScriptState:
         """Whether names may differ in case only, as in ksqlDB's dialect."""
         return self.settings.script.meaning.names_results
 
+    @property
+    def text_in_dialect(self) -> ScriptText:
+        """The text, which knows the dialect of the statement that is done."""
+        return self.text.in_dialect(is_ksql=self.keeps_case)
+
     def source(self, name: str) -> StoredSource | None:
         """The stream or table of a name, or what a topic of that name stands for, as a statement may name it."""
         return self.definitions.source(name, keeps_case=self.keeps_case)

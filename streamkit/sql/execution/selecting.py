@@ -99,7 +99,7 @@ def planned_query(
 ) -> PlannedQuery:
     """A query that is run once, as of a time unless it says another one; TopologyError at the place of what is wrong."""
     script = state.settings.script
-    query = with_named_types(query, state.types, state.text)
+    query = with_named_types(query, state.types, state.text_in_dialect)
     plan = planned(query, SessionRelations.of(state), state.text, script.meaning, script.time_zone)
     return PlannedQuery(plan.as_of(as_of_ms), reader, matching, state.text.at(query.span))
 

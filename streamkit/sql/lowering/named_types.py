@@ -18,7 +18,7 @@ Part = TypeVar("Part")
 
 def with_named_types(part: Part, types: Mapping[str, str], text: ScriptText) -> Part:
     """A query, or a part of one, in whose casts names of types are what CREATE TYPE has made of them; TopologyError for one that there is not."""
-    return _replaced(part, types, text) if types else part
+    return _replaced(part, types, text) if types or text.is_ksql else part
 
 
 def _replaced(part: Any, types: Mapping[str, str], text: ScriptText) -> Any:
@@ -40,7 +40,7 @@ def _written(written: Written, types: Mapping[str, str], text: ScriptText) -> Wr
         if not isinstance(part, Cast):
             return None
         try:
-            type = resolved_type(part.type, types)
+            type = resolved_type(part.type, types, is_ksql=text.is_ksql)
         except SchemaError as error:
             raise text.error(str(error), written.places.get(id(part), written.span)) from None
         return None if type == part.type else places.replaced(Cast(rewritten(part.expression, change, places), type), part)

@@ -14,7 +14,7 @@ from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda
 from streamkit.plan.text_span import TextSpan
 from streamkit.sql.tree.span import Name, Written
 from streamkit.sql.tree.statements import Property
-from streamkit.sql.tree.type_names import BUILT_IN, named_type
+from streamkit.sql.tree.type_names import BUILT_IN, OF_KSQLDB, missing_type, named_type
 
 LEVELS_MAX = 200  # of a tree: what walks over trees calls itself at each level
 MILLIS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000, "WEEK": 604_800_000}
@@ -300,6 +300,10 @@ class ClauseReader(ExpressionReader):
         self.move()
         if word.key in ("ARRAY", "MAP", "STRUCT"):
             return self._nested_type(word.key)
+        if self.dialect.has_arrows and not self.is_stored and word.key not in OF_KSQLDB:
+            if self.is_at("("):
+                raise SyntaxRefusedError(missing_type(word.text, {}, is_ksql=True), word.span)
+            return named_type(self.dialect.as_name(word.text)), False
         if word.key in ("DECIMAL", "NUMERIC", "DEC"):
             return self._decimal_type(), True
         if word.key in SIZED_TYPES and self.took("("):

@@ -81,7 +81,7 @@ class DeclaredSource:
             format = replace(format, schema=format_schema(format, columns, key))
         if format.times is None:
             properties.time_column(columns)
-        with written_at(self.text.in_dialect(is_ksql=self.is_ksql).at(self.statement.span)):
+        with written_at(self._text.at(self.statement.span)):
             try:
                 if self.adds_topic:
                     self._add_topic(topology, topic, columns, key, format, properties)
@@ -102,7 +102,7 @@ class DeclaredSource:
     ) -> Table:
         """The table with columns of what its rows know of their records."""
         properties = TopicProperties.of(self.statement.properties, OF_SOURCES, self.text, self.statement.span)
-        with written_at(self.text.in_dialect(is_ksql=self.is_ksql).at(self.statement.span)):
+        with written_at(self._text.at(self.statement.span)):
             options = {"schema": columns, "key": key, **self._time_arguments(properties, format, columns), **format.arguments}
             return table_with_records(self._with_headers(topology.stream(topic, **options)), named)
 
@@ -117,9 +117,14 @@ class DeclaredSource:
         return KsqlFormat(properties, self.registry, key, typed, window_text(window), wraps_one_column=wraps).found()
 
     @property
+    def _text(self) -> ScriptText:
+        """The text, which knows the dialect of the statement."""
+        return self.text.in_dialect(is_ksql=self.is_ksql)
+
+    @property
     def _times(self) -> dict[str, str]:
         """The types of columns that keep times of the day, which are integers in the topic."""
-        typed = [(one.name.text, column_type(one.type, self.types, self.text, one.span)) for one in self.statement.columns]
+        typed = [(one.name.text, column_type(one.type, self.types, self._text, one.span)) for one in self.statement.columns]
         return {name: type for name, type in typed if has_times(type)}
 
     def _columns(self, properties: TopicProperties) -> Schema:
@@ -137,7 +142,7 @@ class DeclaredSource:
                 f"{column.name.text} is TIME, a time of the day, which Spark does not have; expected the ksql dialect, or a TIMESTAMP",
                 column.span,
             )
-        typed = [(column.name.text, column_type(column.type, self.types, self.text, column.span)) for column in stored]
+        typed = [(column.name.text, column_type(column.type, self.types, self._text, column.span)) for column in stored]
         if self.is_ksql:
             self._check_ksql(dict(typed))
         keys = [pair for pair, column in zip(typed, stored, strict=True) if column.role in KEY_ROLES]
@@ -290,7 +295,7 @@ class DeclaredSource:
         every = KSQL_HEADERS_TYPE if self.is_ksql else HEADERS_TYPE
         typed = [(column, every if column.header is None else "binary") for column in self._headers_declared]
         for column, type in typed:
-            if column_type(column.type, self.types, self.text, column.span) != type:
+            if column_type(column.type, self.types, self._text, column.span) != type:
                 raise self.text.error(f"{column.name.text} is {column.type}; expected {type}", column.span)
         return typed
 
@@ -330,7 +335,7 @@ def table_with_records(records: Stream, named: Sequence[str]) -> Table:
 def column_type(written: str, own: Mapping[str, str], text: ScriptText, span: TextSpan) -> str:
     """The Spark type that is written, in which names stand for types that CREATE TYPE made; TopologyError if there is no such type."""
     try:
-        return resolved_type(written, own)
+        return resolved_type(written, own, is_ksql=text.is_ksql)
     except SchemaError as error:
         raise text.error(str(error), span) from None
 

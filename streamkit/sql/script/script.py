@@ -210,7 +210,9 @@ class ScriptLowering:
             if statement.if_not_exists:
                 return
             raise self.text.error(f"there is a type {name} already; expected another name, or IF NOT EXISTS", span)
-        self._types[name] = column_type(statement.type, self._types, self.text, span)
+        self._types[name] = column_type(
+            statement.type, self._types, self.text.in_dialect(is_ksql=self.settings.meaning.names_results), span
+        )
 
     def _is_new(self, statement: CreateSource | CreateAs) -> bool:
         """Whether the name is free; TopologyError if it is not, and the statement does not say what to do then."""
@@ -325,7 +327,8 @@ class ScriptLowering:
 
     def _query(self, query: WrittenQuery) -> LoweredQuery:
         """The rows of a query, once those of its sources are known."""
-        asked = with_named_types(query.statement.query, self._types, self.text)
+        text = self.text.in_dialect(is_ksql=query.meaning.names_results)
+        asked = with_named_types(query.statement.query, self._types, text)
         sources: dict[str, QuerySource] = {}
         for read in asked.sources_read():
             name, span = read.text, read.span

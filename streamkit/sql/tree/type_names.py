@@ -23,6 +23,32 @@ _FIELD = re.compile(r"(?:`((?:[^`]|``)+)`|(\w+)):(.+)", re.DOTALL)
 TIME = "time"  # a time of day, which ksqlDB has and Spark lacks
 BUILT_IN = {*ARROW_TYPES, *SYNONYMS, TIME} - {"void"}
 OTHER_NAMES = ("varchar", "bytes", "integer")  # of types that are built in
+OF_KSQLDB = frozenset(  # all types that its statements have without CREATE TYPE
+    (
+        "ARRAY",
+        "BIGINT",
+        "BOOLEAN",
+        "BYTES",
+        "DATE",
+        "DECIMAL",
+        "DOUBLE",
+        "INT",
+        "INTEGER",
+        "MAP",
+        "STRING",
+        "STRUCT",
+        "TIME",
+        "TIMESTAMP",
+        "VARCHAR",
+    )
+)
+OF_OTHER_SQL = {  # names of types that neither dialect has, or not the ksql dialect, and what is meant
+    "BINARY": "BYTES", "BLOB": "BYTES", "BOOL": "BOOLEAN", "BYTE": "INTEGER", "BYTEA": "BYTES", "CHAR": "STRING", "CHARACTER": "STRING",
+    "DATETIME": "TIMESTAMP", "DEC": "DECIMAL", "FLOAT": "DOUBLE", "INT4": "INTEGER", "INT8": "BIGINT", "JSON": "STRING", "JSONB": "STRING",
+    "LONG": "BIGINT", "NUMBER": "DECIMAL", "NUMERIC": "DECIMAL", "NVARCHAR": "STRING", "REAL": "DOUBLE", "SERIAL": "INTEGER", "SHORT": "INTEGER",
+    "SMALLINT": "INTEGER", "TEXT": "STRING", "TIMESTAMP_LTZ": "TIMESTAMP", "TIMESTAMP_NTZ": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP",
+    "TINYINT": "INTEGER", "UUID": "STRING", "VARBINARY": "BYTES",
+}  # fmt: skip
 READ_OTHERWISE = {*BUILT_IN, "array", "map", "struct", *OTHER_NAMES}  # what a name without quotes would be read as
 
 
@@ -45,18 +71,18 @@ def fields_in(type: str) -> tuple[tuple[str, str], ...] | None:
     return tuple((match[1].replace("``", "`") if match[1] else match[2], match[3]) for match in matches if match)
 
 
-def resolved_type(type: str, types: Mapping[str, str]) -> str:
+def resolved_type(type: str, types: Mapping[str, str], *, is_ksql: bool = False) -> str:
     """
     The Spark type that a column's type means, given what CREATE TYPE has made by name; SchemaError names the nearest if there is none.
 
-    A name without quotes is found in any case, if no other has it as it is written.
+    A name without quotes is found in any case, if no other has it as it is written. `is_ksql`: the error names the types of the ksql dialect.
     """
     if (element := element_of(type)) is not None:
-        return array_of(resolved_type(element, types))
+        return array_of(resolved_type(element, types, is_ksql=is_ksql))
     if entry := entry_of(type):
-        return map_of(*(resolved_type(part, types) for part in entry))
+        return map_of(*(resolved_type(part, types, is_ksql=is_ksql) for part in entry))
     if fields := fields_in(type):
-        return struct_of((name, resolved_type(part, types)) for name, part in fields)
+        return struct_of((name, resolved_type(part, types, is_ksql=is_ksql)) for name, part in fields)
     name = type[1:-1].replace("``", "`") if type.startswith("`") else type
     is_built_in = not type.startswith("`") and name.lower() in BUILT_IN
     made = None if is_built_in else name if name in types else next((one for one in types if one.lower() == name.lower()), None)
@@ -66,7 +92,23 @@ def resolved_type(type: str, types: Mapping[str, str]) -> str:
         return TIME
     if type.startswith("decimal(") or type.lower() in BUILT_IN:
         return normalise_type(type)
-    close = difflib.get_close_matches(name.lower(), sorted({*(one.lower() for one in types), *BUILT_IN, *OTHER_NAMES}), 1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    there = f"CREATE TYPE has made {', '.join(types)}" if types else "CREATE TYPE makes one"
-    raise SchemaError(f"there is no type {name}{hint}; {there}")
+    raise SchemaError(missing_type(name, types, is_ksql=is_ksql))
+
+
+def missing_type(name: str, types: Mapping[str, str], *, is_ksql: bool) -> str:
+    """What to say of a type that is not there: the one that is meant, and what there is."""
+    there = (
+        {one.lower(): one for one in (*OTHER_NAMES, *sorted(BUILT_IN))}
+        if not is_ksql
+        else {one.lower(): one for one in OF_KSQLDB}
+    )
+    there |= {one.lower(): one for one in types}
+    meant = OF_OTHER_SQL.get(name.upper(), "")
+    if not is_ksql and name.lower() in BUILT_IN:
+        meant = f"{name.lower()}, without backticks"
+    elif not meant and (close := difflib.get_close_matches(name.lower(), sorted(there), 1)):
+        meant = there[close[0]]
+    hint = f"; did you mean {meant}?" if meant else ""
+    listed = f"there are {', '.join(sorted(OF_KSQLDB))}, and " if is_ksql and not meant else ""
+    made = f"CREATE TYPE has made {', '.join(types)}" if types else "CREATE TYPE makes one"
+    return f"there is no type {name}{hint}; {listed}{made}"

@@ -269,7 +269,7 @@ def test_a_file_is_named_after_itself(tmp_path):
     assert load_sql(tmp_path / "shop.sql").name == "shop"
     assert sk.load_sql(str(tmp_path / "shop.sql")).outputs[0].topic == "copy"
     with pytest.raises(ConfigError, match="the file of load_sql is 5; expected its path"):
-        sk.load_sql(5)
+        sk.load_sql(5)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"cannot read .*none\.sql'"):
         load_sql(tmp_path / "none.sql")
 

@@ -6,6 +6,7 @@ import pytest
 
 from streamkit.dsl.topology import Topology
 from streamkit.errors import SqlError, TopologyError
+from streamkit.sql.reader.script import read_script
 from streamkit.sql.script.topology import topology_of
 
 DECLARED = "CREATE STREAM o (id INT KEY, name STRING, addr STRUCT<street STRING, zip INT>, items ARRAY<STRUCT<sku STRING>>)"
@@ -18,6 +19,8 @@ DECLARED = "CREATE STREAM o (id INT KEY, name STRING, addr STRUCT<street STRING,
         ("SELECT items[1].skuu FROM o", "has no field 'skuu'; did you mean 'sku'?"),
         ("CREATE STREAM x (a VARCHR)", "there is no type VARCHR; did you mean varchar?"),
         ("CREATE STREAM x (a STRNG)", "there is no type STRNG; did you mean string?"),
+        ("CREATE STREAM x (a TEXT)", "there is no type TEXT; did you mean STRING?"),
+        ("CREATE STREAM x (a DATETIME)", "there is no type DATETIME; did you mean TIMESTAMP?"),
         ("SET 'auto.offset.reset' = 'earlyest'", "expected 'earliest' or 'latest'; did you mean 'earliest'?"),
         ("SET 'streamkit.on.error' = 'skp'", "did you mean 'skip'?"),
         ("SET 'streamkit.on.error' = 'dead_leter broken'", "did you mean 'dead_letter'?"),
@@ -132,3 +135,56 @@ def test_a_setting_of_the_other_dialect_says_so(sql):
         for one in sql.execute(f"SET '{name}' = '3'; UNSET '{name}'; SET 'streamkit.sql.dialect' = 'ksql'; SET '{name}' = '3'")
     ]
     assert [told in one for one in messages] == [True, False, False, False]
+
+
+KSQL = "SET 'streamkit.sql.dialect' = 'ksql'; CREATE STREAM s (k INT KEY, v INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE STREAM x (a {}) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='JSON')",
+        "CREATE STREAM x (k INT KEY, a STRUCT<b ARRAY<{}>>) WITH (KAFKA_TOPIC='x', VALUE_FORMAT='JSON')",
+        "CREATE TYPE made AS MAP<STRING, {}>",
+        "SELECT CAST(v AS {}) AS x FROM s",
+        "SELECT CAST(v AS {}) AS x FROM s EMIT CHANGES",
+        "CREATE STREAM x AS SELECT k, CAST(v AS {}) AS x FROM s",
+        "ALTER STREAM s ADD COLUMN w {}",
+    ],
+)
+@pytest.mark.parametrize(
+    ("type", "meant"),
+    [
+        ("FLOAT", "DOUBLE"),
+        ("real", "DOUBLE"),
+        ("TINYINT", "INTEGER"),
+        ("SMALLINT", "INTEGER"),
+        ("LONG", "BIGINT"),
+        ("TIMESTAMP_NTZ", "TIMESTAMP"),
+        ("BINARY", "BYTES"),
+        ("TEXT", "STRING"),
+        ("INTT", "INT"),
+        ("NUMERIC", "DECIMAL"),
+        ("NUMERIC(3, 1)", "DECIMAL"),
+    ],
+)
+def test_types_that_ksqldb_does_not_have(sql, text, type, meant):
+    """A type of Spark or of other SQL is refused where the statement names it, since no operation of the ksql dialect is for its values."""
+    sql.execute(KSQL)
+    with pytest.raises(SqlError) as caught:
+        sql.execute(text.format(type))
+    assert f"there is no type {type.partition('(')[0].upper()}; did you mean {meant}?" in caught.value.message
+
+
+def test_a_type_that_is_made_may_have_a_name_of_other_sql(sql, rows):
+    """CREATE TYPE may make a type whose name only other SQL has, and all its types are listed for a name that is like none."""
+    sql.execute(KSQL + "CREATE TYPE text AS STRING; ALTER STREAM s ADD COLUMN w TEXT; INSERT INTO s VALUES (1, 2, 'x')")
+    assert rows("SELECT CAST(v AS text) AS x, w FROM s") == [("2", "x")]
+    with pytest.raises(SqlError, match=r"there is no type QQQ; there are ARRAY, .*VARCHAR, and CREATE TYPE has made TEXT"):
+        sql.execute("SELECT CAST(v AS qqq) AS x FROM s")
+
+
+def test_statements_that_a_log_has_keep_their_types():
+    """A statement that was stored when the dialect had FLOAT is read as it was then."""
+    (statement,) = read_script("CREATE STREAM x (a FLOAT, b DECIMAL(3, 1))", "ksql", is_stored=True)
+    assert [one.type for one in statement.columns] == ["float", "decimal(3,1)"]
