@@ -20,12 +20,13 @@ from streamkit.plan.decoding import decoded
 from streamkit.plan.inputs import resolve_inputs, sources_of
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Definitions, format_columns
+from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.queries import check_queries
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.stored_source import WINDOW_TYPE
 from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, DeclaredSource, ReadTopic, column_type
 from streamkit.sql.script.properties import OF_SOURCES, TopicProperties, check_time_format
-from streamkit.sql.tree.span import Name
+from streamkit.sql.tree.span import Name, TextSpan
 from streamkit.sql.tree.statements import TABLE, AlterSource, ColumnDefinition, CreateSource, CreateType, DropType, Property
 from streamkit.sql.tree.type_names import refused_name
 
@@ -40,6 +41,8 @@ def create_source(state: ScriptState, statement: CreateSource) -> Changed:
         _check_replaced(state, statement, known)
     before = state.definitions
     stored, topic = _SourceDeclaration(state, statement).found()
+    if known is not None:
+        _check_kept(state, known, stored, name.span if name.span.end else statement.span)
     state.definitions = state.definitions.with_source(stored)
     if topic is not None:
         state.definitions = state.definitions.with_topic(topic)
@@ -64,6 +67,15 @@ def _check_replaced(state: ScriptState, statement: CreateSource, known: StoredSo
         raise state.error(f"{known.name} is a {known.kind}; expected DROP {known.kind.upper()} {known.name} before", span)
     if known.is_read_only:
         raise state.error(f"{known.name} is a SOURCE {known.kind.upper()}, which stays as it is; expected DROP before", span)
+
+
+def _check_kept(state: ScriptState, known: StoredSource, new: StoredSource, span: TextSpan) -> None:
+    """TopologyError if the records that are there could not be read by a changed declaration."""
+    otherwise = (
+        f"another {new.kind} of a topic of its own with the columns that you want, which INSERT INTO … SELECT fills; or, if {known.name} never was "
+        f"what its records are, DROP {known.kind.upper()} {known.name} and CREATE it again"
+    )
+    KeptValues(state, known, new, span, otherwise).check()
 
 
 @dataclass(frozen=True)
@@ -284,7 +296,9 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
             raise state.error(f"{known.name} has a column {name!r} already", column.span)
         names.add(folded(name))
     columns = (*known.columns, *({"name": name, "type": type, "role": ""} for name, type in added))
-    state.definitions = state.definitions.with_source(replace(known, columns=columns))
+    altered = replace(known, columns=columns)
+    _check_kept(state, known, altered, span)
+    state.definitions = state.definitions.with_source(altered)
     topic = state.definitions.find_topic(known.topic)
     if topic is not None and topic.format is None:
         new = [SchemaColumn(name, type) for name, type in added if name not in topic.schema]

@@ -26,6 +26,7 @@ from streamkit.plan.refusal import RefusedTopic
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.backfill import BACKFILL, TOPIC, built_beside, topic_of_built, with_built, without_built
 from streamkit.sql.execution.definitions import Definitions
+from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.registered_functions import with_functions
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.session_settings import LATEST, SessionSettings
@@ -545,6 +546,7 @@ def _alter_sink(state: ScriptState, known: StoredSource, source: StoredSource, p
             f"{known.name} would lose {', '.join(missing)}; a changed query may add columns, and keeps those that are there{AGAIN}",
             span,
         )
+    KeptValues(state, known, source, span, AGAIN.removeprefix("; ")).check()
     topic = state.definitions.find_topic(known.topic)
     output = next(one for one in program.outputs if one.topic == known.topic)
     if topic is None or topic.format is not None or topic.schema.names == output.schema.names:
@@ -588,12 +590,12 @@ def _change_text(change: ProgramChange) -> str:
 
 def check_queries(state: ScriptState, source: str, but: str = "", before: Definitions | None = None) -> None:
     """
-    TopologyError if a persistent query that reads a stream or table does not fit it as it is now, or what the query has kept or written.
+    TopologyError if a persistent query that reads or fills a stream or table does not fit it as it is now, or what the query has kept or written.
 
     With the definitions `before` a stream or table was declared for the first time, queries also have to read what they have read then.
     """
     for query in state.definitions.queries.values():
-        if query.id == but or source.lower() not in (name.lower() for name in query.sources):
+        if query.id == but or source.lower() not in (name.lower() for name in (query.sink, *query.sources)):
             continue
         try:
             topology = _startable(state, state.definitions, query)
@@ -601,8 +603,9 @@ def check_queries(state: ScriptState, source: str, but: str = "", before: Defini
             if before is not None and not _could_start(state, before, query):
                 continue  # it was so before
             message = error.message if isinstance(error, TopologyError) else str(error).partition("\n  at ")[0]
+            verb = "fills" if query.sink == source else "reads"
             raise state.error(
-                f"the query {query.id}, which reads {source}, would not fit it any more: {message}{ways_of_session(message)}",
+                f"the query {query.id}, which {verb} {source}, would not fit it any more: {message}{ways_of_session(message)}",
                 NOWHERE,
             ) from None
         if before is not None and _could_start(state, before, query):

@@ -1,0 +1,101 @@
+"""
+Whether a changed declaration still reads the records that its topic has.
+
+JSON and columns have names. Other formats of the ksql dialect know a column by its place among the bytes, so another order of columns would
+exchange values, and another type or number of columns would lose them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from streamkit.errors import SchemaError
+from streamkit.expressions.ksql.signature import ksql_type, without_times
+from streamkit.formats.codec import schema_made_of
+from streamkit.log.catalog.sql_sources import StoredSource
+from streamkit.log.topic.alteration import Alteration
+from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.script.declared_source import HEADERS_ROLE
+from streamkit.sql.script.properties import WITH_REGISTRY
+from streamkit.sql.tree.span import TextSpan
+
+AVRO, DELIMITED = "AVRO", "DELIMITED"
+PROTOBUFS = ("PROTOBUF", "PROTOBUF_NOSR")  # a column behind the others has its default in values that lack it
+BY_PLACE = (AVRO, DELIMITED, *PROTOBUFS)
+
+
+@dataclass(frozen=True)
+class KeptValues:
+    """A stream or table as it was, beside what takes its place; `otherwise` says what to do in place of a change that is refused."""
+
+    state: ScriptState
+    known: StoredSource
+    new: StoredSource
+    span: TextSpan
+    otherwise: str
+
+    def check(self) -> None:
+        """TopologyError if records that are there would be read otherwise, or not at all; a topic of Avro gets the columns that are new."""
+        if self.known.topic != self.new.topic or not self.state.keeps_case:
+            return
+        for part, name in (("keys", "KEY_FORMAT"), ("values", "VALUE_FORMAT")):
+            format = _format(self.known, name)
+            has_names = format not in BY_PLACE or (self.state.settings.script.registry is not None and format in WITH_REGISTRY)
+            if not has_names and _format(self.new, name) == format:
+                self._check_part(part, format, _columns(self.known, part), _columns(self.new, part))
+
+    def _check_part(self, part: str, format: str, before: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> None:
+        added = now[len(before) :]
+        if now[: len(before)] != before or (added and part == "keys"):
+            more = "" if part == "keys" else ", and new ones behind them"
+            raise self.state.error(
+                f"{format} knows a column of {part} by its place: {self.known.name} has {_text(before)}, and would have {_text(now)}, so records of "
+                f"before would be read as others, or not at all; expected these columns in this order{more}; or {self.otherwise}",
+                self.span,
+            )
+        if not added or format in PROTOBUFS or (format == AVRO and self._alter_avro(before, now)):
+            return
+        if records := self._records():
+            raise self.state.error(
+                f"the topic {self.known.topic} has {records:,} record{'s' * (records != 1)} of {_text(before)}, which {format} could not read any more "
+                f"with {', '.join(name for name, _ in added)}; expected the columns as they are; or {self.otherwise}",
+                self.span,
+            )
+
+    def _alter_avro(self, before: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> bool:
+        """Let a topic that has the former columns have the new ones, too; whether it had them."""
+        topic = self.state.definitions.find_topic(self.known.topic)
+        earlier, schema = (
+            schema_made_of("avro", Schema(tuple(SchemaColumn(*column) for column in one))) for one in (before, now)
+        )
+        if topic is None or topic.format is None or schema is None or topic.format.schema != earlier:
+            return False
+        try:
+            self.state.definitions = self.state.definitions.with_altered_topic(topic.name, Alteration(format_schema=schema))
+        except SchemaError as error:
+            raise self.state.error(str(error), self.span) from None
+        return True
+
+    def _records(self) -> int:
+        """How many records the topic has, with those that the text inserts."""
+        topic = self.known.topic
+        inserted: int = sum(batch.num_rows for batch in self.state.rows.get(topic, ()))
+        is_new = topic in self.state.definitions.created or self.state.definitions.find_topic(topic) is None
+        return inserted if is_new else inserted + int(self.state.log.describe(topic)["rows"])
+
+
+def _format(source: StoredSource, name: str) -> str:
+    """The format of keys or values, as WITH says it."""
+    return str(source.formats.get(name) or source.formats.get("FORMAT") or "").upper()
+
+
+def _columns(source: StoredSource, part: str) -> list[tuple[str, str]]:
+    """The columns of keys or values, in the order of the bytes."""
+    found = [(str(one["name"]), without_times(str(one["type"]))) for one in source.columns if one.get("role") != HEADERS_ROLE]
+    return [one for one in found if (one[0] in source.key) == (part == "keys")]
+
+
+def _text(columns: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {ksql_type(type)}" for name, type in columns) or "no column"
