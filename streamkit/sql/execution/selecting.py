@@ -49,7 +49,7 @@ class SessionRelations:
             found = self.reading.relation(stored)
             timed = found.timed
             if self.skips_unreadable:
-                found = replace(found, source=_skipping(found.source), timed=timed and (lambda: _skipping(timed())))
+                found = replace(found, source=_skipping(found.source), timed=timed and (lambda names: _skipping(timed(names))))
             return found
         application, separator, store = name.partition(STORE_SEPARATOR)
         return self._store(application, store) if separator else None

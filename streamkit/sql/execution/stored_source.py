@@ -27,8 +27,9 @@ from streamkit.plan.windows import WindowKind
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.topic_fit import misfit
+from streamkit.sql.ksql.expressions import PSEUDO_COLUMNS
 from streamkit.sql.lowering.ksql_meaning import KSQL
-from streamkit.sql.lowering.scope import ROW_TIMES, QuerySource, key_in_order
+from streamkit.sql.lowering.scope import QuerySource, key_in_order
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.relation import PullRelation
 from streamkit.sql.pull.source import RECORD_TYPES, StoreRows, TopicRows
@@ -82,8 +83,8 @@ class SourceReading:
         source, schema, key = self._columns_read(stored)
         kept = self._store(stored, schema, key)
 
-        def timed() -> TopicRows:
-            return self._topic_rows(stored, source, schema, key).with_row_times(ROW_TIMES)
+        def timed(names: Sequence[str]) -> TopicRows:
+            return self._topic_rows(stored, source, schema, key).with_records({name: PSEUDO_COLUMNS[name] for name in names})
 
         is_timed = stored.kind == TABLE and is_ksql(stored)
         return PullRelation(source.rows, kept or self._topic_rows(stored, source, schema, key), timed if is_timed else None)

@@ -20,7 +20,7 @@ class PullRelation:
 
     rows: AnyRows
     source: ReadRows
-    timed: Callable[[], ReadRows] | None = None
+    timed: Callable[[Sequence[str]], ReadRows] | None = None
 
 
 class PullRelations(Protocol):

@@ -16,7 +16,7 @@ from streamkit.sql.lowering.expression_parts import calls, conjuncts, is_aggrega
 from streamkit.sql.lowering.joining import FULL, INNER, LEFT, RIGHT, SESSION, NamedOutside, is_asked_for, windows_in_keys
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.names import QueryNames
-from streamkit.sql.lowering.scope import BOUNDS, ROW_TIMES, AnyRows, Scope, ScopeColumn, bounds_in, fresh_name, key_first
+from streamkit.sql.lowering.scope import BOUNDS, OF_ROWS, AnyRows, Scope, ScopeColumn, bounds_in, fresh_name, key_first
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.input import PullInput
 from streamkit.sql.pull.joined_key import Pair, joined_key, key_compared
@@ -363,9 +363,9 @@ class _SidesReading:
         ]
         if self.meaning.names_results:
             columns = list(key_first(columns, relation.source.key))
-        if self.meaning.names_results and relation.timed is not None and self._names_times(alias):
-            relation = replace(relation, source=relation.timed())
-            columns.append(ScopeColumn(alias, ROW_TIMES, ROW_TIMES, "bigint", is_shown=False))
+        if self.meaning.names_results and relation.timed is not None and (of_rows := self._named_of_rows(alias)):
+            relation = replace(relation, source=relation.timed(of_rows))
+            columns += [ScopeColumn(alias, name, name, OF_ROWS[name], is_shown=False) for name in of_rows]
         others = RECORD_TYPES if isinstance(relation.rows, Stream) else ()
         return _Side(alias, relation, *_with_record_columns(alias, columns, others))
 
@@ -383,11 +383,12 @@ class _SidesReading:
         written += [*(query.group_by or ()), *(one.written for one in query.order_by)]
         return [*written, *(one for one in (query.where, query.having) if one is not None)]
 
-    def _names_times(self, alias: str) -> bool:
-        """Whether the query names ROWTIME, of this source or of none."""
+    def _named_of_rows(self, alias: str) -> list[str]:
+        """What the query names of the records of a table's rows, of this source or of none: ROWTIME, ROWPARTITION and ROWOFFSET."""
         written = [*self._everything(), *(join.on for join in self.query.joins)]
-        named = (parts_of(one.name) for each in written for one in references(each.expression))
-        return any(parts[-1] == ROW_TIMES and (len(parts) == 1 or parts[0] == alias) for parts in named)
+        every = [parts_of(one.name) for each in written for one in references(each.expression)]
+        named = {parts[-1] for parts in every if len(parts) == 1 or parts[0] == alias}
+        return [name for name in OF_ROWS if name in named]
 
     def _check_alias(self, item: FromItem, alias: str) -> None:
         if not self.query.joins:

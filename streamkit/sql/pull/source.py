@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -30,6 +31,11 @@ from streamkit.schema import Schema, SchemaColumn
 
 TIME_TYPE = pa.timestamp("us", "UTC")
 RECORD_COLUMNS = (TIMESTAMP, HEADERS, PARTITION, OFFSET)  # of each record of a stream, beside its own
+OF_RECORDS = {
+    TIMESTAMP: "bigint",
+    PARTITION: "int",
+    OFFSET: "bigint",
+}  # what a row of a table has of its record, in a column of its own
 RECORD_TYPES = {
     TIMESTAMP: "timestamp", HEADERS: "array<struct<key:string,value:binary>>", PARTITION: "int", OFFSET: "bigint", ORDER: "bigint",
 }  # fmt: skip
@@ -41,7 +47,7 @@ class TopicRows:
     A topic, as the stream of its records or as the table of the newest row of each key; `decoding` reads the bytes of an opaque one.
 
     `timed` is the topic as an application reads it, if a column says the event times of its records. `headers` are columns that are computed of
-    those of a record. `row_times` is a column of the schema with the times of a table's rows in milliseconds, if they are wanted.
+    those of a record. `of_rows` are columns of the schema with what the rows of a table know of their records, each by what records call it.
     `skips_unreadable`: a record that is not of the format is left out, as an application does it that goes on; else it is an error.
     """
 
@@ -52,12 +58,13 @@ class TopicRows:
     decoding: DecodedSchema | None = None
     timed: Input | None = None
     headers: tuple[tuple[str, TypedExpression], ...] = ()
-    row_times: str | None = None
+    of_rows: tuple[tuple[str, str], ...] = ()
     skips_unreadable: bool = False
 
-    def with_row_times(self, name: str) -> TopicRows:
-        """The table with the times of its rows as a column."""
-        return replace(self, schema=Schema((*self.schema, SchemaColumn(name, "bigint"))), row_times=name)
+    def with_records(self, names: Mapping[str, str]) -> TopicRows:
+        """The table with the places of its records, and their times in milliseconds, as columns of these names."""
+        added = [SchemaColumn(name, OF_RECORDS[of_record]) for name, of_record in names.items()]
+        return replace(self, schema=Schema((*self.schema, *added)), of_rows=tuple(names.items()))
 
     @cached_property
     def read_schema(self) -> Schema:
@@ -67,10 +74,10 @@ class TopicRows:
 
     def stored(self, columns: tuple[str, ...]) -> list[str]:
         """The columns of the topic to read for some of these."""
-        of_headers = dict(self.headers)
-        plain = [name for name in columns if name in self.schema and name not in (*of_headers, self.row_times)]
+        of_headers, of_rows = dict(self.headers), dict(self.of_rows)
+        plain = [name for name in columns if name in self.schema and name not in (*of_headers, *of_rows)]
         own = [KEY, VALUE] if self.decoding is not None else plain
-        if self.timed is not None and (self.leaves_out or {TIMESTAMP, ORDER, self.row_times} & set(columns)):
+        if self.timed is not None and (self.leaves_out or {TIMESTAMP, ORDER} & {of_rows.get(name, name) for name in columns}):
             own += [name for name in columns_for_time(self.timed) if name not in (*own, DELETED)]
         return [*own, HEADERS] if {HEADERS, *of_headers} & set(columns) else own
 
@@ -99,8 +106,11 @@ class TopicRows:
             found = {DELETED: _or_null(rows), **decoded}
         if of_headers := [(name, typed) for name, typed in self.headers if name in names]:
             found |= evaluate_all(of_headers, pa.RecordBatch.from_arrays([_record_column(rows, HEADERS)], [HEADERS]))
-        if self.row_times in names:
-            found[str(self.row_times)] = self._record_column(rows, TIMESTAMP).cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+        for name, of_record in self.of_rows:
+            if name in names:
+                values = self._record_column(rows, of_record)
+                is_time = of_record == TIMESTAMP
+                found[name] = values.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()) if is_time else values
         for name in names:
             if name not in found:
                 found[name] = self._record_column(rows, name) if name in RECORD_TYPES else self._typed(rows, name)

@@ -109,3 +109,29 @@ def test_sources_that_differ_in_case(sql: sk.SqlSession) -> None:
     sql.execute("CREATE STREAM r AS SELECT p.k, p.v AS x, `p`.v AS y FROM p JOIN `p` ON p.k = `p`.k")
     assert sql.catch_up(60)
     assert sql.query("SELECT x, y FROM r").to_pylist() == [{"X": 5, "Y": 9}]
+
+
+def test_places_of_the_rows_of_a_table(log):
+    """Run once, a query has the partition, offset and time of the record that each row of a table comes from, as the persistent one has."""
+    queries = (
+        "SELECT k, ROWPARTITION AS p, ROWOFFSET AS o, ROWTIME AS t FROM t",
+        "SELECT k, AS_VALUE(k) AS a, ROWOFFSET * 10 AS o FROM t WHERE ROWOFFSET > 0 AND ROWPARTITION >= 0",
+        "SELECT t.k AS k, t.ROWOFFSET AS o, u.ROWOFFSET AS uo, u.ROWTIME AS ut, vt FROM t JOIN u ON t.k = u.k",
+    )
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}, engine="local") as sql:
+        for name in "tu":
+            sql.execute(f"CREATE TABLE {name} (k INT PRIMARY KEY, v{name} INT) WITH (VALUE_FORMAT = 'JSON', PARTITIONS = 2)")
+            for number, key in enumerate((1, 2, 3, 1, 3, 3)):
+                sql.execute(f"INSERT INTO {name} (k, v{name}, ROWTIME) VALUES ({key}, {number}, {number + 10})")
+        for number, query in enumerate(queries):
+            sql.execute(f"CREATE TABLE r{number} WITH (KEY_FORMAT = 'JSON') AS {query}")
+            assert sql.catch_up(60)
+            names = ", ".join(sql.query(query).column_names)
+            found = [
+                sorted((tuple(row.values()) for row in sql.query(text).to_pylist()), key=str)
+                for text in (query, f"SELECT {names} FROM r{number}")
+            ]
+            assert found[0] == found[1], query
+            assert len(found[0]) >= 2
+        times = {row["K"]: row["T"] for row in sql.query(queries[0]).to_pylist()}
+    assert times == {1: 13, 2: 11, 3: 15}
