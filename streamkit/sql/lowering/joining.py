@@ -396,6 +396,10 @@ class Joining:
     def _computed_name(self, part: Expression, taken: Iterable[str]) -> str:
         """The name that SELECT gives to this expression, else that of a made-up key."""
         made_up = ROWKEY if self.meaning.names_results else MADE_UP_KEY
+        if (
+            self.meaning.names_results and ROWKEY in self.outside.columns
+        ):  # the query names the key, and has the expression beside it
+            return fresh_name(made_up, taken)
         return fresh_name(next((name for name, expression in self.outside.aliases if expression == part), made_up), taken)
 
     def _with_copies(self, side: JoinSide, joined: Sequence[str]) -> JoinSide:

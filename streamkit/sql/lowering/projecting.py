@@ -59,7 +59,8 @@ class Projection:
         """
         scope = self.names.scope
         given = {item.alias.text for item in items if isinstance(item, SelectColumn) and item.alias is not None}
-        numbered: dict[Expression, str] = {_reference(name): name for name in scope.computed.values()}
+        new_keys = (name for name in scope.computed.values() if not name.startswith(ROWKEY))  # that of a join has no number
+        numbered: dict[Expression, str] = {_reference(name): name for name in new_keys}
         taken = {*(one.name for one in scope.columns or () if one.name not in scope.computed.values()), *given}
         chosen: list[ChosenItem] = []
         for one in (one for item in items for one in self._of_item(item)):
@@ -313,8 +314,9 @@ class Projection:
         found: dict[str, str] = {}
         taken = [item.name for item in items]
         for name in scope.key or ():
-            given = [item.name for item in items if item.expression == _reference(name)]
-            given = [item.name for item in items if item.is_key and item.expression == _reference(name)] or given
+            of_key = [item for item in items if item.expression == _reference(name)]
+            named = [item for item in of_key if item.is_key] or [item for item in of_key if isinstance(item.written, Reference)]
+            given = [item.name for item in named or of_key]  # ROWKEY, where the expression of a join stands beside it
             if name in given or (name in scope.bounds and not scope.made_up_key):
                 continue
             if given:
