@@ -181,6 +181,11 @@ class Table(StreamOrTable["Table"]):
         return Table(arguments.with_on_error(node, on_error), self.topology)
 
 
+def newest_as_in_ksqldb(table: Table) -> Stream:
+    """The newest rows of a table; test drivers take every change in their place, as tests of ksqlDB do, whose caches are off."""
+    return Stream(EmitNode(table.node, "latest", tested="every", at=user_location()), table.topology)
+
+
 @dataclass(frozen=True, repr=False)
 class GlobalTable(StreamOrTable["GlobalTable"]):
     """A table whose rows are all in every task; a stream can be joined with it by any columns, without an exchange."""

@@ -125,10 +125,11 @@ class TopologyTestDriver:
         self._log = open_log(IN_MEMORY, self._clock)
         try:
             topics_made = [self._created(topic) for topic in _declared(topology, topics or {}, log, partitions)]
-            self.program = compile_with_settings(topology, self._log, analyzer, keeps_columns=keeps_columns)
+            self.program = compile_with_settings(topology, self._log, analyzer, keeps_columns=keeps_columns, is_tested=True)
             read_back = declared_outputs_read(self.program, self._log.catalog.topics.find)
             self._script = Script((*topics_made, *(self._created(topic) for topic in read_back)))
-            self._tested = topology if analyzer is None else self.program
+            is_as_it_runs = analyzer is None and all(one.as_tested is one for one in topology.outputs)
+            self._tested = topology if is_as_it_runs else self.program
             self._tracer = EpochTracer(self._log, self.program, traced_epochs)
             self._run = SteppedRun(
                 self._log, self.program, max_records_per_epoch, self._tracer.epoch if traced_epochs else nullcontext

@@ -246,7 +246,7 @@ class _TestedScript:
         known = self._runs.get(wanted.name)
         if known is None or known.wanted.versions != wanted.versions:
             definitions = Definitions.of(self._log, self._log.catalog.sql.objects())
-            program = compile_with_settings(topology_of_queries(definitions, wanted.queries), self._log)
+            program = compile_with_settings(topology_of_queries(definitions, wanted.queries), self._log, is_tested=True)
             known = _TestedApplication(wanted, SteppedRun(self._log, program), program)
             known.run.start(1)
             self._runs[wanted.name] = known

@@ -19,6 +19,7 @@ from streamkit.plan.inputs import KnownTopics, resolve_inputs, sources_of
 from streamkit.plan.lowering import infer_types
 from streamkit.plan.naming import KnownNames, StepNames, name_steps
 from streamkit.plan.node import Node
+from streamkit.plan.operators.write import To
 from streamkit.plan.outputs import fit_outputs
 from streamkit.plan.passes import PASSES, assemble
 from streamkit.plan.program import Input, Program
@@ -60,26 +61,33 @@ def compile(topology: Topology, log: KnownTopics | None = None, analyzer: Analyz
 
 
 def compile_with_settings(
-    topology: Topology, log: Log, analyzer: Analyzer | None = None, *, keeps_columns: bool = False
+    topology: Topology, log: Log, analyzer: Analyzer | None = None, *, keeps_columns: bool = False, is_tested: bool = False
 ) -> Program:
     """
     `compile`, with the numbers of key groups and changelog partitions that the settings of an open log ask for.
 
-    `keeps_columns`: rows keep the columns that nobody reads further down, for whoever looks at them on their way.
+    `keeps_columns`: rows keep the columns that nobody reads further down, for whoever looks at them on their way. `is_tested`: topics get what
+    they get in a test driver, which is every change of a table of the ksql dialect.
     """
     passes = tuple(keep_columns if keeps_columns and one is prune_columns else one for one in PASSES)
-    return compile_passing_over(topology, log, stop_at, analyzer, passes)
+    return compile_passing_over(topology, log, stop_at, analyzer, passes, is_tested=is_tested)
 
 
 def compile_passing_over(
-    topology: Topology, log: KnownLog, refuse: Refuse, analyzer: Analyzer | None = None, passes: Sequence[Pass] = PASSES
+    topology: Topology,
+    log: KnownLog,
+    refuse: Refuse,
+    analyzer: Analyzer | None = None,
+    passes: Sequence[Pass] = PASSES,
+    *,
+    is_tested: bool = False,
 ) -> Program:
     """
     As `compile_with_settings`; `refuse` is called with each topic that does not fit, and may go on.
 
     A topic that is read is then taken for what its source says of itself, and one that is written for what is written.
     """
-    program = _compiled(topology, log, analyzer, refuse, passes)
+    program = _compiled(topology, log, analyzer, refuse, passes, is_tested=is_tested)
     return replace(program, key_groups=log.settings.key_groups, changelog_partitions=log.settings.changelog_partitions)
 
 
@@ -113,9 +121,15 @@ def explain_and_compile(
 
 
 def _compiled(
-    topology: Topology, log: KnownTopics | None, analyzer: Analyzer | None, refuse: Refuse, passes: Sequence[Pass] = PASSES
+    topology: Topology,
+    log: KnownTopics | None,
+    analyzer: Analyzer | None,
+    refuse: Refuse,
+    passes: Sequence[Pass] = PASSES,
+    *,
+    is_tested: bool = False,
 ) -> Program:
-    *_, last = _passes(topology, log, analyzer, refuse, passes)
+    *_, last = _passes(topology, log, analyzer, refuse, passes, is_tested=is_tested)
     assert last.plan is not None
     return _assembled(topology, last.plan)
 
@@ -147,8 +161,10 @@ def _passes(
     analyzer: Analyzer | None,
     refuse: Refuse = stop_at,
     passes: Sequence[Pass] = PASSES,
+    *,
+    is_tested: bool = False,
 ) -> Iterator[PassResult]:
-    roots = topology.roots
+    roots = tuple(one.as_tested if is_tested and isinstance(one, To) else one for one in topology.roots)
     if not roots:
         raise TopologyError(
             f"the topology {topology.name!r} has no end: nothing would run; expected a stream or table that goes to a topic with "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
 from streamkit.plan.demands import EMIT_MODES, WITH_OLD_VALUES, Demands, emission
-from streamkit.plan.node import Node
+from streamkit.plan.node import NEWER, Node
 from streamkit.plan.on_error import FAIL
 from streamkit.plan.operator import PORT, Names, Operator, RowStep, port_of
 from streamkit.plan.operator_traits import OperatorTraits
@@ -39,11 +39,17 @@ def windows_missing(table: Node) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EmitNode(Node):
-    """The changes of a table as a stream: `latest`, `every` or `final`."""
+    """
+    The changes of a table as a stream: `latest`, `every` or `final`.
+
+    `tested` is the mode that test drivers take in the place of `latest`, if there is one: ksqlDB's queries are tested without caches, which
+    keep back all but the newest row of a key.
+    """
 
     kind: ClassVar[str] = "emit"
     child: Node
     mode: str
+    tested: str = field(default="", metadata=NEWER, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,6 +69,21 @@ class EmitNode(Node):
     @property
     def generated_name(self) -> str:
         return f"emit-{self.mode}-{self.child.subject}"
+
+    @property
+    def _nets(self) -> bool:
+        """
+        Whether old values are asked for behind a filter, so that it deletes nothing that was not there, as in ksqlDB.
+
+        Joins know them by themselves, but for those by a foreign key, where ksqlDB deletes what was not there.
+        """
+        table = self.child.traits
+        return self.mode == "every" and bool(self.tested) and table.history_ms is None and not table.maker.traits.joined_tables
+
+    @property
+    def keeps_newest(self) -> bool:
+        """Whether a topic of these rows is compacted."""
+        return self.mode == "latest" or bool(self.tested)
 
     def traits_over(self, below: Sequence[Traits]) -> Traits:
         """
@@ -84,7 +105,8 @@ class EmitNode(Node):
     def demands_below(self, above: Demands) -> Iterable[tuple[Node, Demands]]:
         """Every change behind a filter is demanded with its old value, if the table knows it; newest rows would be unfolded by that."""
         yield from super().demands_below(above)
-        yield self.child, emission(mode_of_changes(self.child) if self.mode == "every" else self.mode)
+        mode = WITH_OLD_VALUES if self._nets and self.child.traits.is_filtered else mode_of_changes(self.child)
+        yield self.child, emission(mode if self.mode == "every" else self.mode)
 
     def text(self) -> str:
         return f"emit {self.mode}"
@@ -98,10 +120,12 @@ class EmitNode(Node):
         whatever else is asked for.
         """
         maker, steps = self.child.traits.maker, steps_above_maker(self.child)
-        if self.mode == "every" and knows_what_is_dropped(self.child, building):
+        fails = all(building.policy_of(above) == FAIL for above in steps)
+        nets = (self._nets and self.child.traits.is_filtered and fails) or knows_what_is_dropped(self.child, building)
+        if self.mode == "every" and nets:
             return net_changes(with_old_values(self.child, building), building.name(self), self.mode, True, (), self.at, building)
         kept = building.lower(maker)
-        if self.mode == "latest" and maker.traits.newest_are_last and any(building.policy_of(above) != FAIL for above in steps):
+        if self.mode == "latest" and maker.traits.newest_are_last and not fails:
             return self._newest_that_do_not_fail(kept, steps, building)
         emitted = f"{building.name(maker)}:emit-{self.mode}" if steps else building.name(self)
         step = replace(port_step(kept, self.mode, emitted, building), at=self.at)

@@ -55,12 +55,18 @@ class To(Node):
     def generated_name(self) -> str:
         return f"{self.kind}-{self.topic}"
 
+    @property
+    def as_tested(self) -> To:
+        """The end as test drivers run it."""
+        rows = self.child
+        return replace(self, child=replace(rows, mode=rows.tested)) if isinstance(rows, EmitNode) and rows.tested else self
+
     def text(self) -> str:
         return f"to {self.topic}{'' if self.encoding is None else f', {self.encoding.text()}'}"
 
     def lower(self, building: Building) -> Step:
         rows = building.lower(self.child)
-        policy = "compact" if isinstance(self.child, EmitNode) and self.child.mode == "latest" else "delete"
+        policy = "compact" if isinstance(self.child, EmitNode) and self.child.keeps_newest else "delete"
         if policy == "compact" and not rows.key:
             raise TopologyError("a table's newest rows need a key; expected a table with key columns", self.at)
         rows, format = (rows, None) if self.encoding is None else self._encoded(self.encoding, rows, building)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from streamkit.dsl.stream import Stream
-from streamkit.dsl.table import Table
+from streamkit.dsl.table import Table, newest_as_in_ksqldb
 from streamkit.dsl.topology import Topology
 from streamkit.errors import SqlFault, StreamKitError, TopologyError
 from streamkit.expressions.core.column import Column
@@ -497,6 +497,8 @@ class ScriptLowering:
             if found.is_final:
                 assert isinstance(rows, Table)
                 sink = rows.emit("final")
+            elif isinstance(rows, Table) and created_in_ksql(target):
+                sink = newest_as_in_ksqldb(rows)
             sink.to(target.topic, partitions=properties.partitions, **target.format.sink_arguments)
             for others in keep_their_times:
                 others.to(target.topic, partitions=properties.partitions, **target.format.arguments)
