@@ -300,11 +300,11 @@ class SqlSession:
         return Definitions.of(self.log, self.log.catalog.sql.objects(), self._functions)
 
     def _with_notes(self, results: list[StatementResult]) -> list[StatementResult]:
-        """The results, of which those that made a query say so if neither this session nor anybody else runs queries of the log."""
+        """The results, of which those that made a query say so if no query of the log runs; a server that has none cannot be seen."""
         if self._runner is not None or not any(one.query_id for one in results):
             return results
         waiting = waiting_for_nobody(self.log)
-        told = "waits for a server; `streamkit sql serve` runs the queries of a log"
+        told = "waits for a server; start `streamkit sql serve` unless one runs already"
         return [replace(one, note=f"{one.query_id} {told}") if one.query_id in waiting else one for one in results]
 
     def _state(self, text: ScriptText) -> ScriptState:

@@ -30,8 +30,8 @@ def rerouted_outputs(
             if now[topic, output] and not earlier[topic, output] and _is_moved(topic, output, earlier, now):
                 yield OrphanedStateError(
                     f"{output!r} has had the rows of {topic!r} as they were made, and would read them again from the topic, which holds {records}: it "
-                    f"would have them twice. Expected {topic!r} to be written as before, in SQL with the format and the TIMESTAMP of before; or {output!r} "
-                    f"under another name, which begins with all records; or {elsewhere}{_places(program, topic, output)}"
+                    f"would have them twice. Expected {topic!r} to be written as before, in SQL with the format and the TIMESTAMP of before; "
+                    f"{_way(before, topic, output)}or {elsewhere}{_places(program, topic, output)}"
                 )
             elif earlier[topic, output] and not now[topic, output]:
                 yield OrphanedStateError(
@@ -39,6 +39,26 @@ def rerouted_outputs(
                     "new rows as they are made, or none. Run the topology as it was until it has read them, as `streamkit run --once` does "
                     f"again and again, and then this one; or {elsewhere}{_places(program, topic, output)}"
                 )
+
+
+def _way(before: Program, topic: str, output: str) -> str:
+    """What else gives the output each record once; empty if nothing does."""
+    if topic in {one.topic for one in before.inputs}:  # a new output would begin where the application is in it
+        return "or run the topology as it was until it has read them, as `streamkit run --once` does, and then this one; "
+    return "" if _has_store(before, output) else f"or {output!r} under another name, which begins with all records; "
+
+
+def _has_store(program: Program, output: str) -> bool:
+    """Whether rows of the output go through a store, which would have no step any more if the output had another name."""
+    kept: set[str] = set()
+    for one in program.operators:
+        if one.stores or kept & set(one.sources):
+            kept.add(one.id)
+    return any(
+        one.id in kept
+        for one in program.operators
+        if one.output_written is not None and program.outputs[one.output_written].topic == output
+    )
 
 
 def _is_moved(topic: str, output: str, earlier: Counter[tuple[str, str]], now: Counter[tuple[str, str]]) -> bool:

@@ -577,6 +577,8 @@ def _changes(state: ScriptState, program: Program, before: StoredQuery, span: Te
 
 def _told(found: Preview, kind: str) -> str:
     """What a change keeps, adds and changes, a line each; and what becomes of rows of a table that another condition let through."""
+    if found.known is None:  # there has been no start, and all of it is new
+        return ""
     lines = [_change_text(one) for one in found.changes if one.fate != SAME or one.subject == STORES]
     if kind == TABLE and any(one.fate != SAME and one.subject == STEPS and one.text.startswith(FILTER) for one in found.changes):
         lines.append("rows that the former condition let through stay in the topic until their key has a new result" + AGAIN)

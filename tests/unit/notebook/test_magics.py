@@ -44,7 +44,9 @@ def test_a_cell_has_statements(shell, capsys):
 def test_who_makes_a_query_is_told_that_nobody_runs_it(shell, capsys, behind):
     """Below its message, also if it is not the last statement."""
     shell.run_cell_magic("sql", "", f"CREATE STREAM large AS SELECT * FROM orders{behind}")
-    assert "note: CSAS_LARGE_1 waits for a server; `streamkit sql serve` runs the queries of a log\n" in capsys.readouterr().out
+    assert (
+        "note: CSAS_LARGE_1 waits for a server; start `streamkit sql serve` unless one runs already\n" in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("magic", ["%sql ", "%%sql\n"])

@@ -72,7 +72,7 @@ def test_statements_are_executed(log, ksql):
     )
     assert first["statementText"] == CLICKS and first["warnings"] == []
     assert second["warnings"] == [
-        {"message": "CTAS_TOTALS_1 waits for a server; `streamkit sql serve` runs the queries of a log"}
+        {"message": "CTAS_TOTALS_1 waits for a server; start `streamkit sql serve` unless one runs already"}
     ]
     assert second["commandStatus"]["queryId"] == "CTAS_TOTALS_1" and second["commandId"] == "table/`totals`/create"
     assert first["commandSequenceNumber"] == second["commandSequenceNumber"] == 1

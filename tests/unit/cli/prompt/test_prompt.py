@@ -146,7 +146,7 @@ def test_a_query_that_nobody_runs_is_told_of(terminal):
     with terminal() as prompt:
         prompt.until(PROMPT)
         prompt.type(f"{made}{ENTER}")
-        prompt.until("note: CSAS_U_1 waits for a server; `streamkit sql serve` runs the queries of a log")
+        prompt.until("note: CSAS_U_1 waits for a server; start `streamkit sql serve` unless one runs already")
         prompt.until(PROMPT)
         prompt.type(CTRL_D)
         assert prompt.end() == 0

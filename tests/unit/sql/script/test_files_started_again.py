@@ -73,6 +73,37 @@ def test_rows_that_would_come_again_from_the_topic(log):
     assert found(log, "R3") == ["1", "2", "3", "4"]
 
 
+READ = "CREATE STREAM RD (K STRING KEY, V INT, T BIGINT) WITH (KAFKA_TOPIC = 'R', VALUE_FORMAT = 'JSON');\nCREATE STREAM P AS SELECT K, V FROM RD;\n"
+
+
+def test_what_is_advised_gives_each_record_once(log):
+    """Of a topic that the file reads already, another output would begin in the middle: the file as it was reads it to its end, and then it starts."""
+    moved = TARGET.replace("FROM R;", "FROM RD;")
+    insert(log, 1, 2)
+    run(log, ROWS, READ, TARGET)
+    run(log, ROWS, READ, TARGET)
+    insert(log, 3)
+    run(log, ROWS, READ, TARGET)
+    (refused,) = refusals(log, ROWS, READ, moved)
+    assert "another name" not in refused
+    assert "or run the topology as it was until it has read them" in refused
+    run(log, ROWS, READ, TARGET)
+    insert(log, 4)
+    for _ in range(3):
+        run(log, ROWS, READ, moved)
+    assert found(log) == found(log, "P") == ["1", "2", "3", "4"]
+
+
+def test_another_name_is_advised_of_outputs_without_stores_alone(log):
+    """A table under another name would leave a store behind, which a start refuses, so nothing advises it."""
+    grouped = "CREATE TABLE R2 AS SELECT V, COUNT(*) AS C FROM R GROUP BY V;\n"
+    insert(log, 1, 2, 3)
+    run(log, ROWS, grouped)
+    advised = [one for one in refusals(log, TOPIC, grouped) if "would read them again" in one]
+    assert advised
+    assert not [one for one in advised if "another name" in one]
+
+
 @pytest.mark.parametrize("changed", [ROWS, RENAMED])
 def test_records_that_nobody_would_read_any_more(log, changed):
     """The start is refused until the file as it was has read what it wrote; then each record comes once."""

@@ -6,7 +6,7 @@ from streamkit.sql.session import SqlSession
 from tests.kit.waiting import wait_until
 
 MADE = "CREATE STREAM s (k STRING KEY, v INT)"
-NOTE = "waits for a server; `streamkit sql serve` runs the queries of a log"
+NOTE = "waits for a server; start `streamkit sql serve` unless one runs already"
 
 
 def test_a_query_that_nobody_runs(log, sql):

@@ -167,6 +167,14 @@ def test_a_query_is_changed(log, sql, rows, process):
     assert sql.queries()["statement"].to_pylist()[0].startswith("CREATE OR REPLACE TABLE")
 
 
+def test_a_query_that_has_not_begun_is_compared_with_nothing(log, sql):
+    """Replaced in the text that makes it and its source, a query has nothing that could change, and its answer names no input or output."""
+    made = sql.execute(
+        "CREATE STREAM new (k STRING KEY, v INT); CREATE STREAM n AS SELECT k, v FROM new; CREATE OR REPLACE STREAM n AS SELECT k, v + 1 AS v FROM new"
+    )
+    assert made[2].message == "Query CSAS_N_1 fills the stream n."
+
+
 def test_columns_stay(log, sql, rows, process):
     """A changed query that leaves a column out is refused; a new one over a topic with more columns has its own alone."""
     sql.execute(f"{CLICKS}; CREATE TABLE totals AS SELECT who, count(*) AS c, max(n) AS m FROM clicks GROUP BY who; {SOME}")
