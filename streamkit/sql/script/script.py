@@ -34,7 +34,7 @@ from streamkit.sql.script.properties import OF_INSERTS, OF_RESULTS, OF_SESSIONS,
 from streamkit.sql.script.settings import ScriptSettings
 from streamkit.sql.script.topic_format import KAFKA, KsqlFormat, TopicFormat, topic_format, window_text
 from streamkit.sql.script.topic_settings import SETTINGS_OF_TOPICS, TopicSettings, result_settings
-from streamkit.sql.tree.query import Query, SelectColumn
+from streamkit.sql.tree.query import Query, SelectColumn, Star
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
 from streamkit.sql.tree.statements import (
     STREAM,
@@ -421,7 +421,8 @@ class ScriptLowering:
             raise self.text.error(
                 f"{name} would have a key alone; expected a column of values, such as AS_VALUE({names[0]}) AS V", span
             )
-        if reserved := next((one for one in names if one in RESERVED_NAMES), None):
+        of_star = set(key) if all(isinstance(item, Star) for item in statement.query.items) else set()  # by PARTITION BY ROWTIME
+        if reserved := next((one for one in names if one in RESERVED_NAMES and one not in of_star), None):
             raise self.text.error(
                 f"{reserved} is a name of ksqlDB's own, and no column of a result; expected … AS another name", span
             )
