@@ -122,6 +122,8 @@ def _format(decoding: Decoding, own: Format | None) -> Format:
         value = replace(value, schema=own.schema)
     if decoding.value.schema is None and not value.settings:
         return own
+    if value.schema in own.earlier and own.schema is not None:  # who declares a former schema reads values of later ones, too
+        return replace(value, earlier=(*own.earlier, own.schema))
     return replace(value, earlier=own.earlier) if value.schema == own.schema else value
 
 

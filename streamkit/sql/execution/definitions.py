@@ -173,8 +173,12 @@ class Definitions:
         found = replace(self, sources={**self.sources, source.name: source})
         if known is not None and known.declares_as(source):
             return found
-        readers = [one for one in found.queries.values() if found._concerns(source, one)]
-        for query in readers:
+        return found.with_new_runs(source)
+
+    def with_new_runs(self, source: StoredSource) -> Definitions:
+        """With the end of the runs of all queries that read or fill a stream or table: each begins again."""
+        found = self
+        for query in [one for one in self.queries.values() if self._concerns(source, one)]:
             found = found.with_changed_query(replace(query, version=query.version + 1, failure=""))
             if (built := query.settings.get(BUILT)) is not None:
                 found = found.with_stopped(built["application"])

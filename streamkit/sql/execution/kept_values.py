@@ -76,6 +76,9 @@ class KeptValues:
             self.state.definitions = self.state.definitions.with_altered_topic(topic.name, Alteration(format_schema=schema))
         except SchemaError as error:
             raise self.state.error(str(error), self.span) from None
+        for other in self.state.definitions.sources.values():
+            if other.topic == topic.name and other.name != self.known.name:
+                self.state.definitions = self.state.definitions.with_new_runs(other)
         return True
 
     def _records(self) -> int:

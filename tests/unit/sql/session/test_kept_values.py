@@ -92,6 +92,21 @@ def test_a_query_may_fill_a_stream_of_avro_that_has_got_a_column():
         assert rows(sql, "s")[2] == {"ID": "c", "V": 5, "N": 6, "Z": 7}
 
 
+def test_another_declaration_of_a_topic_of_avro_goes_on():
+    """A stream that has the former columns of the same topic reads and writes it as before, and both read what either writes."""
+    with begun("AVRO") as sql:
+        sql.execute(declared("AVRO", "v INT, n INT").replace("STREAM s", "STREAM other"))
+        sql.execute("CREATE STREAM ro AS SELECT id, v, n FROM other")
+        assert sql.catch_up(60)
+        sql.execute("ALTER STREAM s ADD COLUMN z INT")
+        sql.execute("INSERT INTO s (id, v, n, z) VALUES ('c', 5, 6, 7); INSERT INTO other (id, v, n) VALUES ('d', 8, 9)")
+        assert sql.catch_up(60)
+        more = [*RECORDS, {"ID": "c", "V": 5, "N": 6}, {"ID": "d", "V": 8, "N": 9}]
+        assert rows(sql, "other") == rows(sql, "r") == more
+        assert [row["Z"] for row in rows(sql, "s")] == [None, None, 7, None]
+        assert rows(sql, "ro") == more
+
+
 def test_results_of_avro_may_get_a_column():
     """A changed query adds a column to results in Avro, and who reads them reads the former ones and the new ones."""
     with begun("AVRO") as sql:
