@@ -27,7 +27,16 @@ from streamkit.sql.execution.stored_source import WINDOW_TYPE
 from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, DeclaredSource, ReadTopic, column_type
 from streamkit.sql.script.properties import OF_SOURCES, TopicProperties, check_time_format
 from streamkit.sql.tree.span import Name, TextSpan
-from streamkit.sql.tree.statements import TABLE, AlterSource, ColumnDefinition, CreateSource, CreateType, DropType, Property
+from streamkit.sql.tree.statements import (
+    STREAM,
+    TABLE,
+    AlterSource,
+    ColumnDefinition,
+    CreateSource,
+    CreateType,
+    DropType,
+    Property,
+)
 from streamkit.sql.tree.type_names import refused_name
 
 
@@ -71,9 +80,10 @@ def _check_replaced(state: ScriptState, statement: CreateSource, known: StoredSo
 
 def _check_kept(state: ScriptState, known: StoredSource, new: StoredSource, span: TextSpan) -> None:
     """TopologyError if the records that are there could not be read by a changed declaration."""
+    way = "INSERT INTO … SELECT fills" if new.kind == STREAM else f"CREATE TABLE … AS SELECT makes of {known.name}"
     otherwise = (
-        f"another {new.kind} of a topic of its own with the columns that you want, which INSERT INTO … SELECT fills; or, if {known.name} never was "
-        f"what its records are, DROP {known.kind.upper()} {known.name} and CREATE it again"
+        f"another {new.kind} of a topic of its own with the columns that you want, which {way}; or, if {known.name} never was what its records "
+        f"are, DROP {known.kind.upper()} {known.name} and CREATE it again"
     )
     KeptValues(state, known, new, span, otherwise).check()
 

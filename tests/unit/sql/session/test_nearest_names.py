@@ -8,6 +8,7 @@ from streamkit.dsl.topology import Topology
 from streamkit.errors import SqlError, TopologyError
 from streamkit.sql.reader.script import read_script
 from streamkit.sql.script.topology import topology_of
+from streamkit.sql.tree.statements import CreateSource
 
 DECLARED = "CREATE STREAM o (id INT KEY, name STRING, addr STRUCT<street STRING, zip INT>, items ARRAY<STRUCT<sku STRING>>)"
 
@@ -187,4 +188,5 @@ def test_a_type_that_is_made_may_have_a_name_of_other_sql(sql, rows):
 def test_statements_that_a_log_has_keep_their_types():
     """A statement that was stored when the dialect had FLOAT is read as it was then."""
     (statement,) = read_script("CREATE STREAM x (a FLOAT, b DECIMAL(3, 1))", "ksql", is_stored=True)
+    assert isinstance(statement, CreateSource)
     assert [one.type for one in statement.columns] == ["float", "decimal(3,1)"]
