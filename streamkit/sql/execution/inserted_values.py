@@ -36,6 +36,7 @@ WRITTEN = {
     "struct": "NAMED_STRUCT('x', 1, 'y', 2)",
 }  # constants, as in Spark
 OF_NOW = ("now", "current_timestamp", "localtimestamp", "current_date", "curdate", "current_time")
+FORMS_OF_TIMES = {"timestamp": "'2026-01-31T12:00:00'", "date": "'2026-01-31'", "time": "'12:00:00'"}  # in the ksql dialect
 ONE_ROW = {COLUMN: TYPE}  # in which a constant is computed alone
 
 
@@ -104,8 +105,12 @@ class InsertedValues:
         for part in below(written.expression):
             called = part.function if isinstance(part, Call) else part.name if isinstance(part, Reference) else ""
             if called.lower() in OF_CONTEXT:
+                is_ksql = self.state.settings.script.meaning.names_results
+                given, event_time = (
+                    ("'2026-01-31T12:00:00'", ROW_TIMES) if is_ksql else ("TIMESTAMP '2026-01-31 12:00:00'", TIMESTAMP)
+                )
                 time = (
-                    f"; write the time out, as in TIMESTAMP '2026-01-31 12:00:00'; a row that names no {TIMESTAMP} has the event time of now"
+                    f"; write the time out, as in {given}; a row that names no {event_time} has the event time of now"
                     if called.lower() in OF_NOW
                     else ""
                 )
@@ -175,7 +180,8 @@ class InsertedValues:
             except EvaluationError as error:
                 raise self.state.error(f"{shown}: {error}", written.span) from None
         if failures:  # what is null without one is null as it is written
-            raise self.state.error(f"{shown}: {failures[0].reason}", written.span)
+            form = f"; expected a text such as {FORMS_OF_TIMES[type]}" if name != TIMESTAMP and type in FORMS_OF_TIMES else ""
+            raise self.state.error(f"{shown}: {failures[0].reason}{form}", written.span)
         self._check_kept(given_values, found, ksql_type(type), name, written)
         return found
 

@@ -136,10 +136,9 @@ class _PullPlanning:
                 query.span,
             )
         if query.window is not None:
+            of_times = "" if self.meaning.names_results else ", or GROUP BY of times, as in date_trunc('hour', _timestamp)"
             raise self._error(
-                "WINDOW divides the records of a query that goes on; expected EMIT CHANGES, or "
-                "GROUP BY of times, as in date_trunc('hour', _timestamp)",
-                query.window.span,
+                f"WINDOW divides the records of a query that goes on; expected EMIT CHANGES{of_times}", query.window.span
             )
         if query.partition_by is not None:
             span = query.partition_by[0].span if query.partition_by else query.span

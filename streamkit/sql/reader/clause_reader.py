@@ -53,6 +53,12 @@ CLAUSES: dict[str, tuple[str, ...]] = {
     "LIMIT": (),
     "WITHIN": (),
 }
+OPERATIONS = {  # names of trees that no function of ksqlDB has, with what is written for them
+    "add": "a + b", "subtract": "a - b", "multiply": "a * b", "divide": "a / b", "remainder": "a % b", "negate": "-a", "positive": "a",
+    "eq": "a = b", "ne": "a <> b", "lt": "a < b", "le": "a <= b", "gt": "a > b", "ge": "a >= b",
+    "eq_null_safe": "a IS NOT DISTINCT FROM b", "isnull": "a IS NULL, or IFNULL(a, b)", "isnotnull": "a IS NOT NULL",
+    "concat_operator": "a || b", "get_field": "a->b", "get_item": "a[b]", "array": "ARRAY[a, b]", "named_struct": "STRUCT(a := b)",
+}  # fmt: skip
 SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")  # other SQL joins two queries by them
 OTHER_CLAUSES = {  # which other SQL has, by their first two words, with the way to say it here
     (
@@ -125,6 +131,11 @@ class ClauseReader(ExpressionReader):
         """The name of a field or of the column of a source: any word."""
         self.asks_name(COLUMN)
         return self.any_name("the name of a field or column")
+
+    def _plain_call(self, name: str, word: Word) -> Expression:
+        if self.dialect.has_arrows and not self.is_stored and name in OPERATIONS:
+            raise SyntaxRefusedError(f"ksqlDB has no function {name.upper()}; write {OPERATIONS[name]}", word.span)
+        return super()._plain_call(name, word)
 
     def column_name(self) -> str:
         """The name of a column, which begins no clause."""

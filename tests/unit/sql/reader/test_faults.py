@@ -135,6 +135,19 @@ def test_an_operator_that_is_an_alias(behind):
     assert messages == {(f"found {behind.split()[0]}; expected the end of the statement",)}
 
 
+@pytest.mark.parametrize(
+    ("call", "instead"),
+    [("ADD(a, 1)", "a + b"), ("ISNULL(a, 0)", "IFNULL"), ("`ISNOTNULL`(a)", "IS NOT NULL"), ("ARRAY(1, 2)", "ARRAY[")],
+)
+def test_operators_are_no_functions_of_ksqldb(call, instead):
+    """A call by the name that trees have for an operator is refused in the ksql dialect, with the way to write it; a stored statement stays."""
+    (message,) = faults(f"SELECT {call} FROM t", dialect="ksql")
+
+    assert "ksqlDB has no function" in message
+    assert instead in message
+    assert read_script(f"SELECT {call} FROM t", "ksql", is_stored=True)
+
+
 def test_words_of_other_sql_are_names_too():
     """A source or column may be called as what joins two queries elsewhere."""
     assert read_script("SELECT union, except.a FROM t union JOIN minus except ON union.a = except.a")

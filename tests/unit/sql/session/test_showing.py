@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from streamkit.connectors.connector_file import read_connectors
 from streamkit.connectors.runtime.worker import Worker
 from streamkit.errors import SqlError, StreamKitError
+from streamkit.sql.execution.callable_functions import functions_called
 
 SHOP = """
 CREATE STREAM clicks (who STRING KEY, page STRING, n INT);
@@ -107,6 +111,22 @@ def test_functions(shop):
     with pytest.raises(SqlError, match="there is no function uper; did you mean upper"):
         shop.execute("DESCRIBE FUNCTION uper")
     assert not [name for name in kinds if name.startswith("ksql_")]
+
+
+def test_functions_of_spark_are_those_of_the_page(shop):
+    """SHOW FUNCTIONS has the functions of the reference that are SQL, and some of SQL alone, each with a meaning; no name of an operator."""
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "functions.md").read_text(encoding="utf-8")
+    of_page = set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE))
+    kinds = dict(table(shop, "SHOW FUNCTIONS"))
+    of_python = {name for name in of_page - set(kinds) if name != name.lower()}
+
+    assert of_page - set(kinds) - of_python == {"arrow_udf", "col", "column", "create_map", "expr", "lit", "pandas_udf", "udf"}
+    assert not {"add", "eq", "case", "in", "get_field", "not"} & set(kinds)
+    assert (kinds["explode"], kinds["posexplode_outer"], kinds["struct"]) == ("table function", "table function", "function")
+    assert [name for name in kinds if not functions_called("spark", name)[0].meaning] == []
+    ((name, kind, meaning),) = table(shop, "DESCRIBE FUNCTION explode")
+    assert (name, kind) == ("explode", "table function")
+    assert meaning
 
 
 def is_known(session, function):
