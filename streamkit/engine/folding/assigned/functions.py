@@ -102,9 +102,10 @@ def _with_old_values(operator: Aggregate, arrived: ArrivedRows, folded: Folded, 
 
 
 def _latest(operator: Aggregate, folded: Folded, context: Context) -> pa.RecordBatch:
-    """The newest results, at the end of the epoch, in the order of their windows and keys."""
+    """The newest results, at the end of the epoch, in the order of their windows and keys, or of their last rows."""
     windows = numbers(folded.groups, WINDOW) if operator.window is not None else None
-    place = places_of_newest(operator, windows, [folded.groups[name] for name in operator.key], context)
+    keys = [folded.groups[name] for name in operator.key]
+    place = places_of_newest(operator, windows, keys, context, last_rows=folded.groups)
     return _results(operator, folded.groups, folded.states, place, context)
 
 
