@@ -108,7 +108,7 @@ def epochs(way, app, topic, seed, tasks=1):
 
 def last_of_each(results):
     """The last result of each group, in the order of these."""
-    newest = {}
+    newest: dict[tuple[object, ...], dict[str, object]] = {}
     for row in results:
         group = tuple(row.get(name) for name in ("g", "word", "window_start"))
         newest.pop(group, None)
