@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.conditionals import if_else
 from streamkit.data_type import decimal_of, is_nested, to_arrow
 from streamkit.decimals import DECIMAL_CONTEXT, cut_off, power_of_ten, rounded
-from streamkit.expressions.core.elements import on_columns
+from streamkit.expressions.core.elements import on_columns, validity
+from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import values_of, whole_longs, with_validity
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, same_as
+from streamkit.expressions.ksql import strict_math
 from streamkit.expressions.ksql.casts import fitting
 from streamkit.expressions.ksql.function import formula, kernel
 from streamkit.expressions.ksql.one_by_one import one_by_one
@@ -41,7 +43,7 @@ def _abs(_: TypedExpression, number: Datum) -> Datum:
 
 
 def _of_doubles(name: str, effect: str, compute: Callable[..., np.ndarray], count: int = 1) -> None:
-    """Enter a function of doubles that numpy computes as Java does."""
+    """Enter a function of doubles."""
 
     @on_columns
     def computed(_: TypedExpression, *values: pa.Array) -> pa.Array:
@@ -66,12 +68,12 @@ def _power(bases: np.ndarray, exponents: np.ndarray) -> np.ndarray:
 
 
 for _name, _effect, _compute in (
-    ("acos", "The angle with this cosine, in radians; NaN if there is none.", np.arccos),
-    ("asin", "The angle with this sine, in radians; NaN if there is none.", np.arcsin),
-    ("atan", "The angle with this tangent, in radians.", np.arctan),
-    ("cbrt", "The cube root.", np.cbrt),
+    ("acos", "The angle with this cosine, in radians; NaN if there is none.", strict_math.acos),
+    ("asin", "The angle with this sine, in radians; NaN if there is none.", strict_math.asin),
+    ("atan", "The angle with this tangent, in radians.", strict_math.atan),
+    ("cbrt", "The cube root.", strict_math.cbrt),
     ("cos", "The cosine of an angle in radians.", np.cos),
-    ("cosh", "The hyperbolic cosine.", np.cosh),
+    ("cosh", "The hyperbolic cosine.", strict_math.cosh),
     ("cot", "The cotangent of an angle in radians.", lambda numbers: 1.0 / np.tan(numbers)),
     ("degrees", "An angle in radians as one in degrees.", np.degrees),
     ("exp", "The power of e with this exponent.", np.exp),
@@ -79,13 +81,13 @@ for _name, _effect, _compute in (
     ("log", "The natural logarithm, as LN; with two numbers the logarithm of the second with the first as base.", np.log),
     ("radians", "An angle in degrees as one in radians.", np.radians),
     ("sin", "The sine of an angle in radians.", np.sin),
-    ("sinh", "The hyperbolic sine.", np.sinh),
+    ("sinh", "The hyperbolic sine.", strict_math.sinh),
     ("sqrt", "The square root; NaN of a negative number.", np.sqrt),
     ("tan", "The tangent of an angle in radians.", np.tan),
-    ("tanh", "The hyperbolic tangent.", np.tanh),
+    ("tanh", "The hyperbolic tangent.", strict_math.tanh),
 ):
     _of_doubles(_name, _effect, _compute)
-_of_doubles("atan2", "The angle of the point with these coordinates, y first, in radians.", np.arctan2, 2)
+_of_doubles("atan2", "The angle of the point with these coordinates, y first, in radians.", strict_math.atan2, 2)
 _of_doubles("power", "The first number to the power of the second.", _power, 2)
 
 
@@ -236,28 +238,39 @@ def _extreme(call: Invocation, name: str) -> TypedExpression:
 
 
 @kernel("geo_distance", "double, double, double, double -> double", fails=always)
-def _geo_distance(_: TypedExpression, *values: Datum) -> Datum:
+@on_columns
+def _geo_distance(_: TypedExpression, *degrees: pa.Array) -> pa.Array:
     """The distance of two points by their latitudes and longitudes in degrees, in kilometres, or in miles if the last argument says so."""
-    return one_by_one(_distance, pa.float64(), *values)
+    return _distance(degrees, np.full(len(degrees[0]), _EARTH_RADIUS["km"]))
 
 
 @kernel("geo_distance", "double, double, double, double, string -> double", computed_by="distance_in", fails=always, strict=False)
-def _distance_in(_: TypedExpression, *values: Datum) -> Datum:
+@on_columns
+def _distance_in(_: TypedExpression, *values: pa.Array) -> pa.Array:
     """As GEO_DISTANCE; a unit that is null or empty is kilometres."""
-
-    def distance(*row: Any) -> float | None:
-        return None if None in row[:4] else _distance(row[0], row[1], row[2], row[3], row[4] or "")
-
-    return one_by_one(distance, pa.float64(), *values, takes_null=True)
+    *degrees, units = values
+    asked = if_else(pa.array(_all_valid(degrees)), units, pa.scalar(None, pa.string()))  # a row with a null has no wrong unit
+    return _distance(degrees, values_of(one_by_one(_earth_radius, pa.float64(), asked, takes_null=True)))
 
 
-def _distance(latitude: float, longitude: float, latitude2: float, longitude2: float, unit: str = "") -> float:
-    unit = unit.strip(_BLANKS).lower() or "km"
-    if unit not in _UNITS:
-        raise ValueError(f"{unit!r} is no unit of distance; expected KM or MILES")
-    if max(abs(latitude), abs(latitude2)) > 90 or max(abs(longitude), abs(longitude2)) > 180:
-        raise ValueError("a latitude is beyond 90 degrees, or a longitude beyond 180")
-    one, other = math.radians(latitude), math.radians(latitude2)
-    turn = math.radians(longitude2 - longitude)
-    half = math.sin((other - one) / 2) ** 2 + math.cos(one) * math.cos(other) * math.sin(turn / 2) ** 2
-    return 2 * _EARTH_RADIUS[_UNITS[unit]] * math.asin(min(1.0, math.sqrt(half)))
+def _earth_radius(unit: str | None) -> float:
+    name = (unit or "").strip(_BLANKS).lower() or "km"
+    if name not in _UNITS:
+        raise ValueError(f"{name!r} is no unit of distance; expected KM or MILES")
+    return _EARTH_RADIUS[_UNITS[name]]
+
+
+def _all_valid(columns: Sequence[pa.Array]) -> np.ndarray:
+    return np.asarray(np.logical_and.reduce([validity(column) for column in columns]))
+
+
+def _distance(degrees: Sequence[pa.Array], radius: np.ndarray) -> pa.Array:
+    """The steps and their order are ksqlDB's; two points that face each other may have no distance there, but NaN."""
+    latitude, longitude, latitude2, longitude2 = map(values_of, degrees)
+    valid = _all_valid(degrees)
+    beyond = (np.maximum(abs(latitude), abs(latitude2)) > 90) | (np.maximum(abs(longitude), abs(longitude2)) > 180)
+    check_rows(beyond & valid, "a latitude is beyond 90 degrees, or a longitude beyond 180")
+    with np.errstate(all="ignore"):
+        rise, turn = (np.sin(np.radians(span) / 2) for span in (latitude2 - latitude, longitude2 - longitude))
+        half = rise * rise + turn * turn * np.cos(np.radians(latitude)) * np.cos(np.radians(latitude2))
+        return with_validity(2 * strict_math.asin(np.sqrt(half)) * radius, pa.float64(), pa.array(valid))
