@@ -262,11 +262,6 @@ class Operator:
         """The step that combines the rows of `source` into rows of state; `state` are the columns of its store."""
         raise NotImplementedError
 
-    @property
-    def fold_with_places(self) -> str:
-        """The id of its early fold, if it must learn from there in which order groups changed; else empty."""
-        return ""
-
     def exchange(self, place: int, rows: Step) -> Exchange | None:
         """How the rows of its input number `place` must be partitioned over the tasks; None if any way will do."""
         return None

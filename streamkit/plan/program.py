@@ -315,22 +315,8 @@ class Program:
 
         Rows that a step takes together all have one, or none has.
         """
-        return self._placed_for(frozenset())
-
-    @cached_property
-    def placed_in_short_epochs(self) -> frozenset[int]:
-        """The inputs whose rows have a place in a short epoch: newest results stand by those of the rows that are folded, too."""
-        return self._placed_for(self.folds_with_places)
-
-    @cached_property
-    def folds_with_places(self) -> frozenset[str]:
-        """The folds whose rows of state have the place of the last row of each in a short epoch."""
-        return frozenset(operator.fold_with_places for operator in self.operators) - {""}
-
-    def _placed_for(self, folds: frozenset[str]) -> frozenset[int]:
-        """The inputs whose rows need their place, if these folds need it."""
         taking = [self._takers(number) for number in range(len(self.inputs))]
-        asking = {operator.id for operator in self.operators_of(0) if operator.kind == "send" or names_places(operator)} | folds
+        asking = {operator.id for operator in self.operators_of(0) if operator.kind == "send" or names_places(operator)}
         placed = {number for number, takers in enumerate(taking) if takers & asking}
         while more := {number for number, takers in enumerate(taking) if any(takers & taking[one] for one in placed)} - placed:
             placed |= more

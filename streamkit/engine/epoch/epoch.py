@@ -16,8 +16,6 @@ from streamkit.log.slab.extent import Extent
 from streamkit.plan.windows import Windowing
 from streamkit.state.changelog import ChangelogOffsets, CommittedChanges
 
-SHORT_EPOCH_RECORDS = 1_000  # for so few it costs nothing to see that newest results stand in the order in which groups changed
-
 
 @dataclass(frozen=True)
 class EpochEnd:
@@ -125,11 +123,6 @@ class EpochPlan:
     @property
     def epoch(self) -> int:
         return self.end.epoch
-
-    @property
-    def is_short(self) -> bool:
-        """Whether newest results stand in the order in which their groups changed last: of many records this would be dear to know."""
-        return self.end.records <= SHORT_EPOCH_RECORDS
 
     def stream_time(self, window: Windowing) -> tuple[int, int]:
         """The stream time of an operator with these windows, before the epoch and at its end; past windows that were closed without it."""

@@ -120,8 +120,7 @@ class FoundGroups:
 
     def updated(self, newest: GroupStates) -> Updated:
         """The groups with their newest states."""
-        groups = replace(self.groups, places=newest.places)
-        return Updated(self.keys, groups.with_states(newest.timestamps, newest.states), self.before.known)
+        return Updated(self.keys, self.groups.with_states(newest.timestamps, newest.states), self.before.known)
 
 
 @dataclass(frozen=True, eq=False)

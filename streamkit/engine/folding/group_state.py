@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished
-from streamkit.engine.rows.place import place_ranks
 from streamkit.engine.rows.rows import rows_of, with_one_key, without_deletions, without_null_keys
 from streamkit.engine.stage.context import Context
-from streamkit.expressions.aggregates import fold, lift, state_columns
+from streamkit.expressions.aggregates import lift, state_columns
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.log.values.byte_order import byte_order
 from streamkit.names import KEY_GROUP, TIMESTAMP
@@ -29,18 +28,13 @@ from streamkit.state.row import decode_rows
 
 @dataclass(frozen=True, eq=False)
 class GroupStates:
-    """
-    State of some groups: key columns, windows by their times (None without any), largest event times, state columns.
-
-    `places` has where the last row of each stands; None if newest results do not stand by that.
-    """
+    """State of some groups: key columns, windows by their times (None without any), largest event times, state columns."""
 
     keys: list[pa.Array]
     windows: Integers | None
     timestamps: Integers
     states: list[pa.Array]
     key_groups: Integers
-    places: pa.RecordBatch | None = None
 
     def take(self, indices: Integers) -> GroupStates:
         wanted = pa.array(indices)
@@ -50,12 +44,11 @@ class GroupStates:
             self.timestamps[indices],
             [column.take(wanted) for column in self.states],
             self.key_groups[indices],
-            None if self.places is None else self.places.take(wanted),
         )
 
     def states_at(self, indices: Integers) -> GroupStates:
-        """The times, states and places of some, without what names the groups."""
-        return GroupStates([], None, self.timestamps, self.states, self.key_groups, self.places).take(indices)
+        """The times and states of some, without what names the groups."""
+        return GroupStates([], None, self.timestamps, self.states, self.key_groups).take(indices)
 
     def with_states(self, timestamps: Integers, states: list[pa.Array]) -> GroupStates:
         """These groups with other times and states."""
@@ -156,23 +149,6 @@ def lifted(aggregates: Sequence[TypedAggregate], batch: pa.RecordBatch) -> list[
         argument = evaluate(one.argument, batch) if one.argument is not None else None
         states += lift(one, argument, batch.num_rows)
     return states
-
-
-def fold_with_places(
-    by: Sequence[pa.Array],
-    largest: Sequence[pa.Array],
-    aggregates: Sequence[TypedAggregate],
-    states: Sequence[pa.Array],
-    places: pa.RecordBatch | None,
-) -> tuple[list[pa.Array], list[pa.Array], pa.RecordBatch | None]:
-    """As `fold`, and where the last row of each group stands, given the places of rows."""
-    if places is None or places.num_rows == 1:
-        return *fold(by, largest, aggregates, states), places
-    (ranks,) = place_ranks(places)
-    keys, (last, *folded) = fold(by, [pa.array(ranks), *largest], aggregates, states)
-    row_of_rank = np.empty(len(ranks), np.int64)
-    row_of_rank[ranks] = np.arange(len(ranks))
-    return keys, folded, places.take(pa.array(row_of_rank[as_numbers(last)]))
 
 
 def state_names(aggregates: Sequence[TypedAggregate]) -> list[str]:

@@ -2,7 +2,6 @@
 Where the results of an aggregation stand in the canonical order, by emission and whatever the windows.
 
 A result of a row stands at the place of the row, `latest` at the end of the epoch, `final` just before the record that closed its window.
-In Kafka Streams each result stands where its group changed. So `latest` follows the last changes of groups, where epochs are short.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.arrays import Integers, Mask
-from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_front, paths_by_place, paths_of, place_columns
+from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_front, paths_of, place_columns
 from streamkit.engine.stage.advance import final_place
 from streamkit.engine.stage.context import Context
 from streamkit.names import PATH
@@ -34,16 +33,9 @@ def places_of_newest(
     keys: Sequence[pa.Array],
     context: Context,
     is_deleted: Mask | None = None,
-    last_rows: pa.RecordBatch | None = None,
 ) -> dict[str, pa.Array]:
-    """
-    The places of the newest results of an epoch: at its end, in the order of their windows, of one window deletions first, and keys.
-
-    In a short epoch they stand in the order of `last_rows`, which changed them last, if these are known.
-    """
-    is_by_rows = last_rows is not None and context.plan.is_short
-    paths = paths_by_place(last_rows) if is_by_rows else paths_of(None, windows, keys, is_deleted)
-    return at_epoch_end(context.plan.end.order, context.number(operator.id), paths)
+    """The places of the newest results of an epoch: at its end, in the order of their windows, of one window deletions first, and keys."""
+    return at_epoch_end(context.plan.end.order, context.number(operator.id), paths_of(None, windows, keys, is_deleted))
 
 
 def places_of_final(

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.folding.group_state import fold_with_places, keyed_values, lifted, state_names
+from streamkit.engine.folding.group_state import keyed_values, lifted, state_names
 from streamkit.engine.folding.windows import assign_windows, is_open_in_all
-from streamkit.engine.rows.place import extended, has_place, place_columns, places_of
 from streamkit.engine.rows.rows import (
     OptionalBatch,
     concatenate,
@@ -23,9 +22,10 @@ from streamkit.engine.rows.rows import (
 )
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
+from streamkit.expressions.aggregates import fold
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
-from streamkit.names import KEY_GROUP, PATH, TIMESTAMP, WINDOW
+from streamkit.names import KEY_GROUP, TIMESTAMP, WINDOW
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.windows import Windowing
 
@@ -42,31 +42,21 @@ def fold_rows(operator: Fold, inputs: Sequence[OptionalBatch], context: Context)
     batch = keyed_values(operator.id, operator.key, batch, context)
     window = operator.window
     if window is None:
-        return _folded(operator, batch, operator.key, context)
+        return _folded(operator, batch, operator.key)
     if window.per_record < PANES_MIN:
-        return _folded(operator, assign_windows(operator, window, batch, context), (*operator.key, WINDOW), context)
+        return _folded(operator, assign_windows(operator, window, batch, context), (*operator.key, WINDOW))
     return concatenate(list(_folded_by_pane(operator, window, batch, context)))
 
 
-def _folded(operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...], context: Context) -> pa.RecordBatch:
-    return _combined(operator, batch, by, lifted(operator.aggregates, batch), context)
+def _folded(operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...]) -> pa.RecordBatch:
+    return _combined(operator, batch, by, lifted(operator.aggregates, batch))
 
 
-def _combined(
-    operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...], states: list[pa.Array], context: Context
-) -> pa.RecordBatch:
+def _combined(operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...], states: list[pa.Array]) -> pa.RecordBatch:
     largest = [name for name in (TIMESTAMP, KEY_GROUP) if name in batch.schema.names]
-    has_places = context.plan.is_short and operator.id in context.program.folds_with_places
-    keys, folded, places = fold_with_places(
-        [batch[name] for name in by],
-        [batch[name] for name in largest],
-        operator.aggregates,
-        states,
-        places_of(batch) if has_places else None,
-    )
+    keys, folded = fold([batch[name] for name in by], [batch[name] for name in largest], operator.aggregates, states)
     names = [*largest, *state_names(operator.aggregates)]
-    last = {} if places is None else place_columns(places)
-    return rows_of({**dict(zip(by, keys, strict=True)), **dict(zip(names, folded, strict=True)), **last})
+    return rows_of({**dict(zip(by, keys, strict=True)), **dict(zip(names, folded, strict=True))})
 
 
 def _folded_by_pane(operator: Fold, window: Windowing, batch: pa.RecordBatch, context: Context) -> Iterator[pa.RecordBatch]:
@@ -76,12 +66,12 @@ def _folded_by_pane(operator: Fold, window: Windowing, batch: pa.RecordBatch, co
     some_late = batch.filter(pa.array(~open_in_all))
     rows_max = max(1, WINDOW_ROWS // window.per_record)
     for part in _parts(some_late, rows_max):
-        yield _folded(operator, assign_windows(operator, window, part, context), by, context)
+        yield _folded(operator, assign_windows(operator, window, part, context), by)
     on_time = batch.filter(pa.array(open_in_all))
     starts = numbers(on_time, TIMESTAMP) // window.pane_ms * window.pane_ms
-    panes = _folded(operator, with_columns(on_time, {WINDOW: pa.array(starts)}), by, context)
+    panes = _folded(operator, with_columns(on_time, {WINDOW: pa.array(starts)}), by)
     for part in _parts(_by_key(operator, panes), rows_max):
-        yield _windows_of_panes(operator, window, part, by, context)
+        yield _windows_of_panes(operator, window, part, by)
 
 
 def _by_key(operator: Fold, panes: pa.RecordBatch) -> pa.RecordBatch:
@@ -93,18 +83,14 @@ def _parts(batch: pa.RecordBatch, rows_max: int) -> list[pa.RecordBatch]:
     return [batch.slice(first, rows_max) for first in range(0, max(1, batch.num_rows), rows_max)]
 
 
-def _windows_of_panes(
-    operator: Fold, window: Windowing, panes: pa.RecordBatch, by: tuple[str, ...], context: Context
-) -> pa.RecordBatch:
+def _windows_of_panes(operator: Fold, window: Windowing, panes: pa.RecordBatch, by: tuple[str, ...]) -> pa.RecordBatch:
     """Rows of state per pane, folded into all windows that hold the pane."""
-    number = context.turn(operator.id).owns
     oldest, newest = window.holding(numbers(panes, WINDOW))
     pieces = []
     for back in range(window.per_record):
         start = newest - back * window.apart_ms
         inside = start >= oldest
         piece = panes if inside.all() else panes.filter(pa.array(inside))
-        path = {PATH: extended(piece, number, start[inside])} if has_place(piece) else {}
-        pieces.append(with_columns(piece, {WINDOW: pa.array(start[inside]), **path}))
+        pieces.append(with_columns(piece, {WINDOW: pa.array(start[inside])}))
     rows = concatenate(pieces)
-    return _combined(operator, rows, by, [rows[name] for name in state_names(operator.aggregates)], context)
+    return _combined(operator, rows, by, [rows[name] for name in state_names(operator.aggregates)])

@@ -20,7 +20,7 @@ from streamkit.engine.folding.changes import ADDED, REPLACED
 from streamkit.engine.folding.every_row import Before, FoundGroups, each_result, find_groups, groups_of_rows
 from streamkit.engine.folding.group_state import GroupStates, lifted, state_names
 from streamkit.engine.folding.members import YOUNG, ChangedMembers, GroupRows, MemberStore, keep_members, member_states
-from streamkit.engine.rows.place import in_canonical_order, places_of
+from streamkit.engine.rows.place import in_canonical_order
 from streamkit.engine.rows.rows import OptionalBatch, numbers, with_one_key
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
@@ -42,8 +42,6 @@ def table_aggregate(operator: TableAggregate, inputs: Sequence[OptionalBatch], c
     assert batch is not None
     batch = with_one_key(in_canonical_order(batch), operator.key)
     rows = _signed(operator, batch)
-    if context.plan.is_short:
-        rows = replace(rows, places=places_of(batch))
     found = find_groups(operator, rows, context)
     from_nothing = _is_from_nothing(found, batch)
     if from_nothing.any():

@@ -71,7 +71,7 @@ def table_function_aggregate(
     newest = [state for state in current if state is not None]
     _keep(operator, codes, stored, newest, states, context)
     groups = batch.take(pa.array(codes.last))
-    place = places_of_newest(operator, None, [groups[name] for name in operator.key], context, last_rows=groups)
+    place = places_of_newest(operator, None, [groups[name] for name in operator.key], context)
     changed = batch.take(pa.array(results.rows, pa.int64()))
     every = _rows(operator, changed, results.after, states, place_columns(changed))
     ports: dict[str, OptionalBatch] = {"every": every, "latest": _rows(operator, groups, newest, states, place)}

@@ -6,8 +6,7 @@ rows come without a record of their own:
 
     final results     just before the record that moved stream time past their due moment: at its place, one offset earlier.
                       That place is free, because the record before it in its partition has a smaller order key
-    newest results    at the end of the epoch: behind all inputs, by the number of their operator; in a short epoch their paths are the
-                      places of the rows that changed them last
+    newest results    at the end of the epoch: behind all inputs, by the number of their operator
 
 If one place holds several rows, `_path` orders them: bytes made of one part after another. A part begins with a number of the operator
 that made it (`streamkit.plan.turns`), by which it is known how long it is:
@@ -55,11 +54,6 @@ def place_columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return {name: batch[name] for name in (*ORDER_COLUMNS, PATH, DUE, HEADERS) if name in batch.schema.names}
 
 
-def places_of(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns of the places of rows alone."""
-    return batch.select([name for name in (*ORDER_COLUMNS, PATH) if name in batch.schema.names])
-
-
 def at_epoch_end(order: int, number: int, paths: pa.BinaryArray) -> dict[str, pa.Array]:
     """The place of the newest results of operator `number`: behind every record of an epoch that ends at this order key."""
     rows = len(paths)
@@ -95,12 +89,6 @@ def paths_in_turn(number: int, turns: Integers, times: Integers, keys: Sequence[
 def in_front(paths: pa.BinaryArray) -> pa.BinaryArray:
     """The paths of final results: in front of all that the record of their place causes."""
     return join([np.frombuffer(BEFORE_RECORD * len(paths), f"V{len(BEFORE_RECORD)}"), ByteSlices.of(paths)])
-
-
-def paths_by_place(rows: pa.RecordBatch) -> pa.BinaryArray:
-    """Bytes in the order of the places of rows."""
-    own = [] if PATH not in rows.schema.names else [ByteSlices.of(rows[PATH].cast(pa.binary()))]
-    return join([*map(_ordered, _record_columns(rows)), *own])
 
 
 def extended(batch: pa.RecordBatch, number: Number, windows: Integers) -> pa.BinaryArray:

@@ -53,7 +53,7 @@ def read_split(
     begin = partial(Context, program, plan, storage, origin=split.number, slices=split.slices, in_process=in_process)
     context, advances = begin(), Advances(program)
     try:
-        _run(program, split, context, advances, program.placed_in_short_epochs if plan.is_short else program.placed_inputs)
+        _run(program, split, context, advances, program.placed_inputs)
     except EvaluationError as error:
         if error.is_placed:
             raise

@@ -382,17 +382,9 @@ class Aggregate(Operator):
         return not any(one.ordered for one in self.aggregates)
 
     def early_fold(self, step: Step, source: Step, state: Schema) -> Step:
-        operator = Fold(self._fold_id, source.stage, (source.id,), self.key, self.aggregates, self.window)
+        operator = Fold(f"{self.id}:fold", source.stage, (source.id,), self.key, self.aggregates, self.window)
         schema = Schema((*source.schema.select(self.key), *state))
         return replace(source, operator=operator, schema=schema, key=self.key, partition_by=self.key, table=False, at=step.at)
-
-    @property
-    def _fold_id(self) -> str:
-        return f"{self.id}:fold"
-
-    @property
-    def fold_with_places(self) -> str:
-        return self._fold_id if self.folded and "latest" in self.modes else ""
 
     def exchange(self, place: int, rows: Step) -> Exchange:
         return Exchange(self.keys[place], keep_null_keys=False)

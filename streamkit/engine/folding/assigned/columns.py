@@ -24,7 +24,6 @@ from streamkit.engine.folding.group_state import (
     Updated,
     as_numbers,
     decoded,
-    fold_with_places,
     keyed_values,
     lifted,
     rows_of_results,
@@ -36,11 +35,11 @@ from streamkit.engine.folding.result_places import places_of_final, places_of_ne
 from streamkit.engine.folding.stored_windows import expired, ranges_closed
 from streamkit.engine.folding.window_results import null_on_overflow
 from streamkit.engine.folding.windows import RowsInWindows, windows_of
-from streamkit.engine.rows.place import has_place, in_canonical_order, place_columns, places_of
+from streamkit.engine.rows.place import in_canonical_order
 from streamkit.engine.rows.rows import OptionalBatch, rows_of
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import OperatorResult, RowsInPieces
-from streamkit.expressions.aggregates import combine
+from streamkit.expressions.aggregates import combine, fold
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP, WINDOW
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.windows import Windowing
@@ -58,7 +57,7 @@ def fold_columns(operator: Aggregate, inputs: Sequence[OptionalBatch], context: 
             updated = _update(operator, _merge(operator, batch), context)
         elif operator.gives_each:
             rows = _rows_in_windows(operator, batch, context)
-            pieces = None if _keeps_places(operator, context) else PieceByPiece.of(operator, rows, context)
+            pieces = PieceByPiece.of(operator, rows, context)
             if pieces is None:
                 updated, each = _whole(operator, _once_a_window(rows), context)
                 results |= each
@@ -82,13 +81,7 @@ def _in_order(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> p
     rows = _once_a_window(_rows_in_windows(operator, batch, context))
     states = dict(zip(state_names(operator.aggregates), lifted(operator.aggregates, rows), strict=True))
     names = [*operator.key, *([WINDOW] if operator.window else []), TIMESTAMP, KEY_GROUP]
-    places = place_columns(places_of(rows)) if _keeps_places(operator, context) else {}
-    return rows_of({**{name: rows[name] for name in names}, **states, **places})
-
-
-def _keeps_places(operator: Aggregate, context: Context) -> bool:
-    """Whether newest results stand in the order of the rows that changed their groups last."""
-    return "latest" in operator.modes and context.plan.is_short
+    return rows_of({**{name: rows[name] for name in names}, **states})
 
 
 def _rows_in_windows(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> RowsInWindows:
@@ -107,8 +100,6 @@ def _once_a_window(rows: RowsInWindows) -> pa.RecordBatch:
 def _whole(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> tuple[Updated, dict[str, OptionalBatch]]:
     """Fold all rows at once, one by one: the updated groups, and the results by mode."""
     rows = groups_of_rows(operator, batch)
-    if _keeps_places(operator, context):
-        rows = replace(rows, places=places_of(batch))
     found = find_groups(operator, rows, context)
     each = each_result(operator, batch, rows, found.before, found.ranks)
     return found.updated(each.newest), each.results
@@ -126,11 +117,9 @@ def _merge(operator: Aggregate, batch: pa.RecordBatch) -> GroupStates:
     by = [*operator.key, *([WINDOW] if operator.window else [])]
     names = state_names(operator.aggregates)
     largest, states = [batch[TIMESTAMP], batch[KEY_GROUP]], [batch[name] for name in names]
-    places = places_of(batch) if has_place(batch) else None
-    keys, folded, places = fold_with_places([batch[name] for name in by], largest, operator.aggregates, states, places)
-    timestamps, key_groups, *folded = folded
+    keys, (timestamps, key_groups, *folded) = fold([batch[name] for name in by], largest, operator.aggregates, states)
     windows = as_numbers(keys.pop()) if operator.window else None
-    return GroupStates(keys, windows, as_numbers(timestamps), folded, as_numbers(key_groups), places)
+    return GroupStates(keys, windows, as_numbers(timestamps), folded, as_numbers(key_groups))
 
 
 def _update(operator: Aggregate, groups: GroupStates, context: Context) -> Updated:
@@ -226,11 +215,11 @@ def _concatenated(groups: Sequence[GroupStates]) -> GroupStates:
 
 def latest_results(operator: Aggregate, groups: GroupStates, context: Context) -> pa.RecordBatch:
     """
-    Newest results stand at the end of the epoch, in the order of their windows and keys, or of their last rows.
+    Newest results stand at the end of the epoch, in the order of their windows and keys.
 
     Which of them there are depends on the cut. So a value that does not fit its type is null and counted, while the other
     emissions fail. If this one failed too, the cut would decide whether a sum that leaves its range and comes back fails.
     """
-    place = places_of_newest(operator, groups.windows, groups.keys, context, last_rows=groups.places)
+    place = places_of_newest(operator, groups.windows, groups.keys, context)
     finish = null_on_overflow(operator.id, context)
     return rows_of_results(operator, groups, {**place, DELETED: pa.array(np.zeros(len(groups.timestamps), bool))}, finish)

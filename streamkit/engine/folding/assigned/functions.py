@@ -102,10 +102,9 @@ def _with_old_values(operator: Aggregate, arrived: ArrivedRows, folded: Folded, 
 
 
 def _latest(operator: Aggregate, folded: Folded, context: Context) -> pa.RecordBatch:
-    """The newest results, at the end of the epoch, in the order of their windows and keys, or of their last rows."""
+    """The newest results, at the end of the epoch, in the order of their windows and keys."""
     windows = numbers(folded.groups, WINDOW) if operator.window is not None else None
-    keys = [folded.groups[name] for name in operator.key]
-    place = places_of_newest(operator, windows, keys, context, last_rows=folded.groups)
+    place = places_of_newest(operator, windows, [folded.groups[name] for name in operator.key], context)
     return _results(operator, folded.groups, folded.states, place, context)
 
 

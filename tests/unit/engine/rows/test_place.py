@@ -18,7 +18,6 @@ from streamkit.engine.rows.place import (
     at_epoch_end,
     canonical_order,
     in_canonical_order,
-    paths_by_place,
     paths_of,
     place_ranks,
 )
@@ -50,15 +49,6 @@ def test_negative_times_and_inputs_sort_as_numbers():
 
     assert [rows[::-1][row] for row in canonical_order(batch)] == sorted(rows)
     assert in_canonical_order(batch_of(sorted(rows), ORDER_COLUMNS)).equals(batch_of(sorted(rows), ORDER_COLUMNS))
-
-
-@given(places)
-def test_paths_by_place_are_in_the_order_of_places(rows):
-    """So newest results stand as the rows that they follow."""
-    rows = [(order - 1, input - 1, partition, offset - 1, path) for order, input, partition, offset, path in rows]
-    paths = paths_by_place(batch_of(rows)).to_pylist()
-
-    assert sorted(range(len(rows)), key=lambda row: paths[row]) == sorted(range(len(rows)), key=lambda row: rows[row])
 
 
 def test_newest_results_stand_behind_every_input():
