@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from streamkit.chunks import one_array, one_batch
 from streamkit.formats.csv_texts import FEW_ROWS, cells_of, lines_of_cells, quoted
 from streamkit.formats.format import Format
+from streamkit.formats.json_numbers import WrittenNumber, document_text, holds_written_number
 from streamkit.formats.json_texts import spaced_json_objects, spaced_json_values
 from streamkit.formats.spelled_columns import is_atomic
 from streamkit.log.topic.formats import rows_of
@@ -127,10 +128,14 @@ def json_text(value: Any) -> str:
     """
     A value as JSON on one line; NaN and infinities, for which JSON has no number, as the texts that `formats` reads.
 
+    Numbers that were read from JSON have the digits that they had there.
     Keys of maps are texts, as JSON has no others: numbers, times and bytes as they are written elsewhere.
     """
     try:
-        text = json.dumps(value, default=plain, ensure_ascii=False, allow_nan=False)
+        if holds_written_number(value):
+            text = document_text(_finite(value), " ", plain)
+        else:
+            text = json.dumps(value, default=plain, ensure_ascii=False, allow_nan=False)
     except (ValueError, TypeError):
         text = json.dumps(_finite(value), default=plain, ensure_ascii=False, allow_nan=False)
     return _encodable(text)
@@ -151,7 +156,8 @@ def _finite(value: Any) -> Any:
         return {_key_text(name): _finite(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(one) for one in value]
-    return _spelled(value) if isinstance(value, float) and not math.isfinite(value) else value
+    is_spelled = isinstance(value, float) and not isinstance(value, WrittenNumber) and not math.isfinite(value)
+    return _spelled(value) if is_spelled else value
 
 
 def _key_text(key: Any) -> str:

@@ -11,7 +11,7 @@ from streamkit.errors import SchemaError
 from streamkit.formats.decoded import Decoded
 from streamkit.formats.format import Format
 from streamkit.formats.json_columns import read_objects
-from streamkit.formats.json_numbers import refuse_constant
+from streamkit.formats.json_numbers import document_text, holds_written_number, parse_number, refuse_constant
 from streamkit.formats.json_texts import as_json, json_objects
 from streamkit.schema import Schema
 
@@ -41,8 +41,10 @@ def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
 
 
 def value_to_json(value: Any) -> bytes:
-    """A value as JSON, without blanks; NaN and infinities are refused."""
+    """A value as JSON, without blanks, numbers as they were read; NaN and infinities are refused."""
     try:
+        if holds_written_number(value):
+            return document_text(value).encode()
         return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     except ValueError as error:
         if as_json(value) == value:
@@ -53,8 +55,12 @@ def value_to_json(value: Any) -> bytes:
 
 
 def value_from_json(data: bytes) -> Any:
-    """The value of a JSON text; NaN and infinities, which only Python writes, are refused, and so is an object with a name twice."""
-    return json.loads(data.decode(), parse_constant=refuse_constant, object_pairs_hook=_once)
+    """
+    The value of a JSON text, whose numbers keep their digits: one that no float of Python holds or writes so is a `WrittenNumber`.
+
+    NaN and infinities, which only Python writes, are refused, and so is an object with a name twice.
+    """
+    return json.loads(data.decode(), parse_float=parse_number, parse_constant=refuse_constant, object_pairs_hook=_once)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -93,10 +93,31 @@ def _document(row: int, value: Any, name: str) -> bytes | None:
         raise SchemaError(f"row {row}, column {name!r}: found a value that nests too deep, expected less depth", (row,)) from None
 
 
-def document_text(value: Any) -> str:
-    """A value from JSON as JSON without spaces, numbers as they were written; RecursionError if it nests too deep."""
+def document_text(value: Any, space: str = "", plain: Callable[[Any], Any] | None = None) -> str:
+    """
+    A value as JSON, with that between its parts, numbers as they were written; RecursionError if it nests too deep.
+
+    `plain` makes a value of JSON of one that is none. ValueError for NaN and the infinities.
+    """
     if isinstance(value, dict):
-        return "{" + ",".join(f"{document_text(name)}:{document_text(one)}" for name, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(document_text, value)) + "]"
-    return str(value) if isinstance(value, WrittenNumber) else json.dumps(value, ensure_ascii=False)
+        members = (
+            f"{json.dumps({name: 0}, ensure_ascii=False)[1:-4]}:{space}{document_text(one, space, plain)}"
+            for name, one in value.items()
+        )
+        return "{" + f",{space}".join(members) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + f",{space}".join(document_text(one, space, plain) for one in value) + "]"
+    return (
+        str(value) if isinstance(value, WrittenNumber) else json.dumps(value, ensure_ascii=False, allow_nan=False, default=plain)
+    )
+
+
+def holds_written_number(value: Any) -> bool:
+    """Whether a number is in the value that Python's own writer of JSON would write with other digits than it has."""
+    left = [value]  # no calls in calls, since values may nest deeper than Python calls
+    while left:
+        one = left.pop()
+        if isinstance(one, WrittenNumber):
+            return True
+        left.extend(one.values() if isinstance(one, dict) else one if isinstance(one, list | tuple) else ())
+    return False

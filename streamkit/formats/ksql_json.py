@@ -25,6 +25,7 @@ from streamkit.decimals import DECIMAL_CONTEXT
 from streamkit.formats.decoded import Decoded
 from streamkit.formats.format import UNWRAPPED, Format
 from streamkit.formats.json_documents import HALF_ESCAPE, JsonNumber, read_first_document, with_whole_characters
+from streamkit.formats.json_numbers import WrittenNumber
 from streamkit.formats.ksql_json_rows import read_alike
 from streamkit.formats.ksql_texts import NOT_FINITE, texts_of_column
 from streamkit.formats.ksql_values import (
@@ -181,6 +182,8 @@ def json_text(value: Any) -> str:
         return "{" + ",".join(f"{json.dumps(name, ensure_ascii=False)}:{json_text(one)}" for name, one in value.items()) + "}"
     if isinstance(value, list):
         return f"[{','.join(map(json_text, value))}]"
+    if isinstance(value, WrittenNumber):
+        return str(value)
     if isinstance(value, float):
         text = double_text(value)
         return f'"{text}"' if text in NOT_FINITE else text

@@ -10,6 +10,7 @@ import pyarrow as pa
 from streamkit.connectors.files.far_times import printed_rows
 from streamkit.connectors.files.record_lines import json_text, plain
 from streamkit.formats.format import Format
+from streamkit.formats.json_numbers import WrittenNumber
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 
 TEXT_LENGTH_MAX = 200
@@ -45,7 +46,7 @@ def cell_of(value: Any) -> str:
     if isinstance(value, dt.datetime):
         text = value.replace(tzinfo=None).isoformat(" ", "auto" if value.microsecond else "seconds")
         text = text.rstrip("0") if value.microsecond else text
-    elif isinstance(value, float):
+    elif isinstance(value, float) and not isinstance(value, WrittenNumber):
         text = f"{value:.{DIGITS}f}".rstrip("0").rstrip(".") if value == 0 or 0.1**DIGITS <= abs(value) < 1e15 else repr(value)
     else:
         text = json_text(value) if isinstance(value, dict | list | tuple) else str(plain(value))

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.connectors.files.record_lines import json_text
+from streamkit.formats.json_numbers import parse_number
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
@@ -83,7 +84,7 @@ def read_v2(asked: Asked) -> Answer:
         "partition": [int(asked.path["partition"])], "offset": asked["offset"], "limit": asked["max_records"],
     }  # fmt: skip
     page: Any = records.records(replace(asked, values=wanted, form=JSON))
-    rows = [json.loads(line) for line in json_lines_of(page.rows, page.decoded).splitlines()]
+    rows = [json.loads(line, parse_float=parse_number) for line in json_lines_of(page.rows, page.decoded).splitlines()]
     return Answer([_record_v2(topic, row) for row in rows])
 
 

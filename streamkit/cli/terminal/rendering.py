@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from streamkit.connectors.files.record_lines import cell_text, json_text
+from streamkit.formats.json_numbers import WrittenNumber
 from streamkit.log.database.system_error import error_text
 
 ROUNDED_END = 1e16  # beyond it, a double has no fractions, and Python writes an exponent
@@ -84,7 +85,7 @@ def cell(value: Any, thousands: str = ",", *, is_day: bool = True, null: str = "
     """A value for a table; a time of a column of days as its date."""
     if value is None:
         return null
-    if isinstance(value, float):
+    if isinstance(value, float) and not isinstance(value, WrittenNumber):
         return rounded(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}".replace(",", thousands)

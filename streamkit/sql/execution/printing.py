@@ -7,6 +7,7 @@ import difflib
 import pyarrow as pa
 
 from streamkit.chunks import one_batch
+from streamkit.connectors.files.record_lines import json_text
 from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError
 from streamkit.log.log import Log
@@ -118,6 +119,4 @@ def _headers() -> pa.DataType:
 def _text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    import json
-
-    return value.hex() if isinstance(value, bytes) else json.dumps(value, default=str, ensure_ascii=False)
+    return value.hex() if isinstance(value, bytes) else json_text(value)

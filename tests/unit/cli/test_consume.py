@@ -116,6 +116,37 @@ def test_opaque_topics_are_decoded(streamkit, events):
     assert '{"n": [1, "é"]}' in streamkit("consume", events)
 
 
+def test_numbers_of_json_keep_their_digits(streamkit, root, tmp_path):
+    """Decimals of any size, in keys and values, nested too, are printed with all digits, and produced again they are the same rows."""
+    numbers = ["9999999999999999999999999999.9999999998", "12345678901234.1234567891", "-0.0000000001", "1.5000000000"]
+    declared = (
+        "CREATE STREAM d (k DECIMAL(38, 10) KEY, m DECIMAL(38, 10), a ARRAY<DECIMAL(38, 10)>, f DOUBLE)"
+        " WITH (KAFKA_TOPIC = 'd', KEY_FORMAT = 'JSON', VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+    )
+    with sk.open_log(root) as log, sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        rows = ", ".join(f"({one}, {one}, ARRAY[CAST({one} AS DECIMAL(38, 10))], 1.5E10)" for one in numbers)
+        sql.execute(f"{declared} INSERT INTO d (k, m, a, f) VALUES {rows};")
+        rows = sql.query("SELECT * FROM d").to_pylist()
+        (result,) = sql.execute("PRINT d FROM BEGINNING LIMIT 4")
+        with result.subscription as printed:
+            shown = [row for batch in printed for row in batch.to_pylist()]
+    file = tmp_path / "d.jsonl"
+    file.write_text(streamkit("consume", "d", "--json"))
+
+    outputs = {
+        "json": file.read_text().splitlines(),
+        "csv": streamkit("consume", "d", "--format", "csv").splitlines()[1:],
+        "table": streamkit("consume", "d").splitlines()[3:],
+        "PRINT": [f"{row['key']} {row['value']}" for row in shown],
+    }
+    for form, lines in outputs.items():
+        for number, line in zip(numbers, lines[:4], strict=True):
+            assert line.count(number) == 3, (form, line)
+    streamkit("produce", "d", str(file))
+    with sk.open_log(root) as log, sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        assert sql.query("SELECT * FROM d").to_pylist() == rows * 2
+
+
 def test_bytes_can_be_seen_raw(streamkit, events):
     """What cannot be or shall not be decoded is printed in base 64."""
     value = json.loads(streamkit("consume", events, "--format", "json", "--raw").splitlines()[0])

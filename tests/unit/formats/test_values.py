@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import json
 from decimal import Decimal
 
 import orjson
@@ -318,3 +319,28 @@ def test_values_of_no_columns_are_of_the_format_all_the_same(name):
 
     assert found.rows.num_columns == 0
     assert found.failures.keys() == {2}
+
+
+@pytest.mark.parametrize("name", ["json", "ksql_json"])
+@ROWS
+@given(
+    st.recursive(
+        st.decimals(allow_nan=False, allow_infinity=False)
+        .filter(lambda one: one or not one.is_signed())
+        .map(lambda one: f"{one:f}" if abs(one.adjusted()) < 60 else f"{one:e}"),
+        lambda inner: (
+            st.lists(inner, max_size=3).map(lambda one: f"[{','.join(one)}]")
+            | st.dictionaries(st.sampled_from('ab"'), inner, max_size=2).map(
+                lambda one: "{" + ",".join(f"{orjson.dumps(key).decode()}:{text}" for key, text in one.items()) + "}"
+            )
+        ),
+        max_leaves=6,
+    )
+)
+def test_numbers_keep_their_digits_one_by_one(name, text):
+    """A number that is read and written again is the same number, whatever a double holds of it; in JSON also the same text."""
+    codec = Codec(declare_format(name))
+    written = codec.value_writer()(codec.value_reader()(text.encode()))
+    exact, found = (json.loads(one, parse_float=Decimal, parse_int=Decimal) for one in (text, written))
+    assert found == exact
+    assert name == "ksql_json" or written == text.encode()

@@ -54,6 +54,17 @@ def test_an_opaque_topic_has_key_and_value_as_they_are(log, proxy):
     assert (found["key"], found["value"]) == ("a", {"n": [1, None, "x"]})
 
 
+def test_numbers_of_json_keep_their_digits(log, proxy):
+    """What no double holds is read with the digits that were written, as by consume."""
+    log.create_topic("events", format="json", partitions=1)
+    text = '{"m": 12345678901234.1234567891, "a": [1.50, 1e400, -0.0000000001], "f": 1.5, "t": "1.50"}'
+    body = f'{{"records": [{{"value": {text}}}]}}'
+    posted_text = proxy.post("/topics/events", content=body, headers={"Content-Type": V2_JSON, "Accept": f"{V2}, */*;q=0.1"})
+    assert posted_text.status_code == 200, posted_text.text
+    for path in ("/topics/events/partitions/0/records", "/api/v1/topics/events/records"):
+        assert text in proxy.get(path).text, path
+
+
 def test_binary_of_columns_is_json_in_base_64(proxy):
     """As clients of the proxy send it."""
     coded = {name: base64.b64encode(json.dumps(value).encode()).decode() for name, value in (("key", "k"), ("value", {"id": 5}))}
