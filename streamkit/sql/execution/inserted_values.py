@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamkit.data_type import INTEGERS, atomic_types, decimal_of, element_of, entry_of, fields_of, is_nested
+from streamkit.data_type import FLOATS, INTEGERS, atomic_types, decimal_of, element_of, entry_of, fields_of, is_nested
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
@@ -125,7 +125,14 @@ class InsertedValues:
         at, analyzer, schema = self.state.text.at(written.span), ExpressionAnalyzer(script.time_zone), _schema(batch.types)
         wanted: Expression = Cast(script.meaning.expression(batch.expression, {}), type)
         ((_, plain),) = analyzer.project(schema, [(name, batch.expression)], at)
-        if name == TIMESTAMP and plain.type in ("int", "bigint"):
+        if name == TIMESTAMP and (
+            plain.type in FLOATS or decimal_of(plain.type)
+        ):  # a cast would read seconds, and wrap what is too large
+            raise self.state.error(
+                f"{name} is a time, or whole milliseconds of BIGINT, and the value {plain.type}; expected one of these",
+                written.span,
+            )
+        if name == TIMESTAMP and plain.type in INTEGERS:
             wanted = Cast(Call("timestamp_millis", (batch.expression,)), type)
         if is_nested(type) and not is_nested(plain.type) and plain.type != "void":
             raise self.state.error(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from streamkit.data_type import FLOATS, INTEGERS, decimal_of
 from streamkit.dsl.stream import Stream
 from streamkit.errors import EvaluationError, Location, TopologyError
 from streamkit.expressions.aggregates import AGGREGATES
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.ksql.signature import ksql_type
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Call, Cast, Expression, Literal, Reference, TypedExpression
 from streamkit.plan.expression_places import noted_places
@@ -100,7 +102,10 @@ class _PullPlanning:
         schema = rows_of_query(self.time_zone).schema
         assert schema is not None, "its columns are known"
         ((_, plain),) = analyzer.project(schema, [("time", self.query.as_of.expression)], at)
-        is_number = plain.type in ("int", "bigint")
+        is_number = plain.type in INTEGERS
+        if plain.type in FLOATS or decimal_of(plain.type):  # a cast would read seconds, and wrap what is too large
+            found = ksql_type(plain.type) if self.meaning.names_results else plain.type
+            raise TopologyError(f"AS OF needs a time, or whole milliseconds of BIGINT; found {found}", at)
         wanted = self.query.as_of.expression if is_number else Cast(self.query.as_of.expression, "timestamp")
         ((_, typed),) = analyzer.project(schema, [("time", wanted)], at)
         try:

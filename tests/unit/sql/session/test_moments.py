@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from streamkit.errors import SqlError
+
 
 @pytest.fixture(params=["spark", "ksql"])
 def filled(request, sql):
@@ -83,3 +85,19 @@ def test_explain_says_the_time_of_each_source(filled):
         if "topic" in line
     ]
     assert "as of 2000" in then and "as of" not in now
+
+
+@pytest.mark.parametrize(
+    "number", ["18446744073709551616", "9223372036854775808", "20241791999999999999", "1e30", "1000.5", "2000.0"]
+)
+def test_a_number_that_is_no_whole_milliseconds_is_no_time(request, filled, number):
+    """It is refused at its place, in AS OF and as the time of a row: a cast would read seconds, and wrap what is beyond all times."""
+    before = filled.query("SELECT * FROM s").num_rows
+    texts = [f"SELECT k FROM s AS OF {number}"]
+    if request.node.callspec.params["filled"] == "spark":  # in the ksql dialect ROWTIME is cast to BIGINT, as in ksqlDB
+        texts.append(f"INSERT INTO s (k, v, _timestamp) VALUES ('z', 1, {number})")
+    for text in texts:
+        with pytest.raises(SqlError, match="BIGINT") as caught:
+            filled.execute(text)
+        assert "line 1:" in str(caught.value)
+    assert filled.query("SELECT * FROM s").num_rows == before
