@@ -394,7 +394,15 @@ class QueryLowering:
                     distinct = dict.fromkeys(one.column for one in kept)  # a join keeps one column for the two that it compares
                     keyed = keyed.select(*(Column(Reference(part(name))) for name in distinct))
         computed = {expression: column.column for expression, column in made.items()}
-        scope = replace(scope, rows=keyed, columns=kept, key=tuple(key), computed={**scope.computed, **computed})
+        scope = replace(
+            scope,
+            rows=keyed,
+            columns=kept,
+            key=tuple(key),
+            made_up_key=False,
+            former_key=scope.made_up_column,
+            computed={**scope.computed, **computed},
+        )
         return scope, replace(names, scope=scope)
 
     @staticmethod

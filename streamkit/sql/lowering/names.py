@@ -179,8 +179,8 @@ class QueryNames:
         own = self.scope.named(name, source, keeps_case=True)
         if own and (own[0].name == name or name not in PSEUDO_COLUMNS):  # ROWTIME is more exact than a column `rowtime`
             return None
-        if source is None and self.scope.made_up_key and self.scope.key and name == self.made_up_name:
-            return Reference(part(self.scope.key[0]))
+        if source is None and (made_up := self.scope.made_up_column) and name == self.made_up_name:
+            return Reference(part(made_up))
         if (bound := self.meaning.bound(name)) is not None:
             every = self.scope.columns or ()
             found = [one.column for one in every if one.is_bound and one.name == bound and source in (None, one.source)]

@@ -115,8 +115,8 @@ class Projection:
         if scope.columns is None:
             return [ChosenItem(Reference(ALL), ALL, star.span)]
         found: dict[str, ChosenItem] = {}
-        if self.names.meaning.names_results and scope.made_up_key and scope.key:
-            found[ROWKEY] = ChosenItem(_reference(scope.key[0]), self.names.made_up_name, star.span)
+        if self.names.meaning.names_results and (made_up := scope.made_up_column):
+            found[ROWKEY] = ChosenItem(_reference(made_up), self.names.made_up_name, star.span)
         is_each_named = self.names.meaning.names_results  # by its own source, also a column that a join compares
         in_from = sorted(scope.shown, key=lambda one: self._place_in_from(one.source))
         for column in (

@@ -78,7 +78,8 @@ class Scope:
     `computed` has the columns that a clause has computed already, by the expressions that they are. `joined` has, by the name of columns
     that a join compares under one name, the column of both and the sources that have it.
     `partly_known` are sources of a join that do not say their columns, so that those alone are known which the query names with them.
-    `made_up_key` says that a full join made the key, which is no source's own column. `windows` are those of a source. `grouped` are the columns
+    `made_up_key` says that a full join made the key, which is no source's own column, and `former_key` is that column where PARTITION BY has
+    put another key in its place. `windows` are those of a source. `grouped` are the columns
     of groups and what the query has written for each.
     """
 
@@ -92,6 +93,12 @@ class Scope:
     computed: Mapping[Expression, str] = field(default_factory=dict)
     windows: str | None = None
     grouped: Mapping[str, str] = field(default_factory=dict)
+    former_key: str = ""
+
+    @property
+    def made_up_column(self) -> str:
+        """The column of the key that a join made, also beside another key; empty if none did."""
+        return self.key[0] if self.made_up_key and self.key else self.former_key
 
     @property
     def shown(self) -> tuple[ScopeColumn, ...]:
