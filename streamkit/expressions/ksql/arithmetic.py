@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import decimal_of, to_arrow
 from streamkit.decimals import DECIMAL_CONTEXT, power_of_ten
-from streamkit.expressions.core.coercion import adjusted_decimal
+from streamkit.expressions.core.coercion import adjusted_decimal, bounded_decimal
 from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.numbers import WIDEST, values_of, with_validity
 from streamkit.expressions.core.operation import (
@@ -56,9 +56,11 @@ def _arithmetic(name: str, decimal_type: Callable[[_DecimalDigits, _DecimalDigit
             return call.of("concat", *call.values)
         left, right = _numbers(call)
         if (one := decimal_of(left.type)) and (other := decimal_of(right.type)):
-            type = adjusted_decimal(*decimal_type(one, other))
-            own = OF_KSQL + name if name in ("divide", "remainder") else name
-            return TypedExpression(own, type, (left, right))
+            digits = decimal_type(one, other)
+            if name in ("divide", "remainder"):
+                return TypedExpression(OF_KSQL + name, adjusted_decimal(*digits), (left, right))
+            # ksqlDB has types of more than 38 digits: those behind the point are kept, and what is too large for the others fails
+            return TypedExpression(name, bounded_decimal(*digits), (left, right))
         return TypedExpression(OF_KSQL + name, left.type, (left, right))
 
     return operator(name)(rule)
@@ -114,8 +116,8 @@ def _divide(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     if expression.type == "double":
         return pc.divide(left, right)
     if digits := decimal_of(expression.type):
-        is_cut = digits != _of_quotient(*(decimal_of(one.type) or (0, 0) for one in expression.arguments))
-        return _of_decimals(expression, lambda one, other: _quotient(one, other, digits, is_cut), left, right)
+        unit = power_of_ten(-digits[1])
+        return _of_decimals(expression, lambda one, other: (one / other).quantize(unit, None, _UNROUNDED), left, right)
     _check_divisor(left, right)
     is_minus = pc.equal(right, pa.scalar(-1, right.type))  # the least number has no negative: it wraps
     safe = pc.if_else(pc.or_(is_minus, pc.equal(right, pa.scalar(0, right.type))), pa.scalar(1, right.type), right)
@@ -125,8 +127,8 @@ def _divide(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
 @operation("ksql_remainder", fails=_divides_whole, nullable=if_an_argument_is)
 def _remainder(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     """With the sign of the dividend."""
-    if decimal_of(expression.type):
-        return _of_decimals(expression, lambda one, other: one % other, left, right)
+    if digits := decimal_of(expression.type):
+        return _of_decimals(expression, lambda one, other: _remainder_of(one, other, digits[0]), left, right)
     if expression.type != "double":
         _check_divisor(left, right)
     with np.errstate(all="ignore"):
@@ -142,10 +144,11 @@ def _check_divisor(left: Datum, right: Datum) -> None:
     check_rows(flags(pc.fill_null(is_zero, False)), "division by zero")
 
 
-def _quotient(left: Decimal, right: Decimal, digits: _DecimalDigits, is_cut: bool) -> Decimal:
-    """The quotient, which must fit as it is; it is rounded where 38 digits are not all that its type should have."""
-    found = left / right
-    return found.quantize(power_of_ten(-digits[1]), ROUND_HALF_UP, DECIMAL_CONTEXT if is_cut else _UNROUNDED)
+def _remainder_of(left: Decimal, right: Decimal, digits: int) -> Decimal:
+    """As Java: the whole quotient, too, must have no more digits than the type, but for zeros at its end."""
+    if str(int(left / right)).lstrip("-")[digits:].strip("0"):
+        raise InvalidOperation
+    return left % right
 
 
 def _of_decimals(expression: TypedExpression, compute: Callable[[Decimal, Decimal], Decimal], left: Datum, right: Datum) -> Datum:
@@ -164,7 +167,7 @@ def _of_decimals(expression: TypedExpression, compute: Callable[[Decimal, Decima
                 value = None
                 failed.append(True)
             found.append(None if failed[-1] else value)
-    check_rows(np.array(failed, bool), "a division by zero, or a quotient with more digits than its type has")
+    check_rows(np.array(failed, bool), "a division by zero, or a quotient or remainder with more digits than its type has")
     result = pa.array(found, to_arrow(expression.type))
     return result if counts else result[0]
 

@@ -121,7 +121,7 @@ class _Translation:
                 return self._ordered(Call(AS_TIME, (expression, Literal(type))), type)
             case Reference(name):
                 return self._ordered(expression, self.columns.get(name, ""))
-            case Literal(Decimal() as value) if abs(value) < 1:  # 0.05 is a DECIMAL(3, 2), with a digit before the point
+            case Literal(Decimal() as value) if value.copy_abs() < 1:  # 0.05 is a DECIMAL(3, 2), with a digit before the point
                 scale = -int(value.as_tuple().exponent)
                 return Cast(expression, f"decimal({scale + 1},{scale})")
             case Call(name, (values,)) if name == GROUP_VALUES:
