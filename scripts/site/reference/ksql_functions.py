@@ -18,6 +18,7 @@ Expressions of the [ksql dialect](../sql.md) call these functions, which are ksq
 `T`, `U` and other single letters are any type, the same in all places of a signature; `…` says that more arguments may follow.
 INTEGER widens to BIGINT, DECIMAL and DOUBLE without a CAST; every other change of type needs one.
 A function of null is null, where its line says nothing else; one that fails makes its column null in that row.
+As an argument of another function it is null alone ([SQL](../sql.md#expressions-of-the-ksql-dialect)).
 """
 TITLES = {
     "texts": "Texts",

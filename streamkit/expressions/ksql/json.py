@@ -200,12 +200,16 @@ def _concatenated(*texts: str) -> str | None:
     "string, bigint -> boolean",
     "string, double -> boolean",
     "string, string -> boolean",
+    "string, T -> boolean",
     strict=False,
     fails=always,
 )
 def _json_array_contains(expression: TypedExpression, text: Datum, wanted: Datum) -> Datum:
     """Whether a JSON array has a value, of the same kind; false of a text that is no array, or wrong before the value; a text that is null fails."""
-    bits = {"int": 31, "bigint": 63}.get(expression.arguments[1].type, 0)
+    type = expression.arguments[1].type
+    if type not in ("boolean", "int", "bigint", "double", "string"):  # of another one Jackson finds null alone
+        wanted = pc.if_else(pc.is_null(wanted), pa.scalar(None, pa.binary()), pa.scalar(b"", pa.binary()))
+    bits = {"int": 31, "bigint": 63}.get(type, 0)
     return one_by_one(lambda one, value: _contains(one, value, 1 << bits), pa.bool_(), text, wanted, takes_null=True)
 
 
