@@ -106,8 +106,8 @@ def other_settings(own: Mapping[str, str], its: Mapping[str, str]) -> str | None
     """Which setting of a topic's format differs from what is written; None if none does, or if only names of keys do that are in no bytes."""
     for name in sorted({*own, *its}):
         written, found = own.get(name), its.get(name)
-        if written == found:
-            continue
+        if written == found or (name == KEY_FORMAT and {written or "string", found or "string"} == {"string"}):
+            continue  # keys of which nothing is said are texts
         if name == KEY_SCHEMA and written and found:
             types = [[one.type for one in Schema.from_ddl(text)] for text in (written, found)]
             keys = format_of(own[KEY_FORMAT], None, key_settings(own))

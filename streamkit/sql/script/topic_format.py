@@ -229,6 +229,10 @@ class KsqlFormat:
                 settings["key.unwrapped"] = "true"
             if self.window is not None:
                 settings["key.window"] = self.window
+        elif value == "AVRO":
+            settings["key.format"] = (
+                "string"  # as without it, but who writes bytes has written them as they are, as in other formats
+            )
         return settings, delimiters
 
     def _check_names(self, value: str, key: str) -> None:

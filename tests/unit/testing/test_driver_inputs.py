@@ -100,3 +100,37 @@ def test_a_topic_may_be_declared_as_the_log_creates_it():
         assert [(row["k"], row["n"]) for row in driver.read("out")] == [("a", 1)]
     with pytest.raises(SchemaError, match="format"):
         TopologyTestDriver(app, topics={"in": {"format": "json", "schema": "k string"}})
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF", "JSON", "DELIMITED"])
+@pytest.mark.parametrize("key", ["", "K STRING KEY, "], ids=["without key", "with key"])
+def test_bytes_of_one_query_are_input_of_the_next(key, format):
+    """What a query of the ksql dialect wrote is piped as it is, in each format, with and without key columns."""
+    with sk.open_log(":memory:") as log, sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute(
+            f"CREATE STREAM I ({key}A INT, B STRING) WITH (KAFKA_TOPIC = 'i', VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+            f"CREATE STREAM P WITH (VALUE_FORMAT = '{format}', KAFKA_TOPIC = 'p') AS SELECT * FROM I;"
+            "CREATE STREAM O WITH (VALUE_FORMAT = 'JSON', KAFKA_TOPIC = 'o') AS SELECT * FROM P"
+        )
+        first, second = (sql.topology(row["query"]) for row in sql.execute("SHOW QUERIES")[0].table.to_pylist())
+        with TopologyTestDriver(first, log=log) as driver:
+            driver.pipe("i", {"key": b"k" if key else None, "value": b'{"A":1,"B":"x"}'})
+            (written,) = driver.read_arrow("p").select(["key", "value"]).to_pylist()
+        with TopologyTestDriver(second, log=log) as driver:
+            for record in (written, {**written, "key": b"z"}):
+                driver.pipe("p", record)
+            assert driver.read_arrow("o")["value"].to_pylist() == [b'{"A":1,"B":"x"}'] * 2
+
+
+def test_a_topic_that_says_nothing_of_its_keys_is_still_that_of_its_query():
+    """A topic of AVRO that was made before its format said that keys are texts fits, and is written on."""
+    with sk.open_log(":memory:") as log, sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}, engine="local") as sql:
+        sql.execute("CREATE STREAM R (A INT) WITH (KAFKA_TOPIC = 'r', VALUE_FORMAT = 'AVRO', PARTITIONS = 1)")
+        said = log.topic("r").format
+        log.create_topic("p", format="avro", format_schema=said.schema, partitions=1)
+        sql.execute(
+            "CREATE STREAM P WITH (KAFKA_TOPIC = 'p', VALUE_FORMAT = 'AVRO') AS SELECT * FROM R; INSERT INTO R VALUES (3)"
+        )
+        assert sql.catch_up(60)
+        assert sql.query("SELECT * FROM P").to_pylist() == [{"A": 3}]
+        assert said != log.topic("p").format
