@@ -13,6 +13,7 @@ from streamkit.data_type import decimal_of, to_arrow
 from streamkit.decimals import DECIMAL_CONTEXT, power_of_ten
 from streamkit.expressions.core.coercion import adjusted_decimal, bounded_decimal
 from streamkit.expressions.core.failing_rows import check_rows
+from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import WIDEST, values_of, with_validity
 from streamkit.expressions.core.operation import (
     Datum,
@@ -53,7 +54,8 @@ def _arithmetic(name: str, decimal_type: Callable[[_DecimalDigits, _DecimalDigit
 
     def rule(call: Invocation) -> TypedExpression:
         if name == "add" and set(call.types) == {"string"}:
-            return call.of("concat", *call.values)
+            # as in Java, a null text is the word null there
+            return call.of("concat", *(call.of("coalesce", value, literal("null", "string")) for value in call.values))
         left, right = _numbers(call)
         if (one := decimal_of(left.type)) and (other := decimal_of(right.type)):
             digits = decimal_type(one, other)
