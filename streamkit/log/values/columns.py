@@ -51,7 +51,8 @@ def fixed_values(column: pa.Array, type_name: str) -> AnyArray:
         column = column.cast(pa.uint8())
     dtype = fixed_dtype(type_name)
     assert dtype is not None, f"{type_name} has no fixed width"
-    return np.frombuffer(column.buffers()[1] or b"", dtype)[column.offset : column.offset + len(column)]
+    # counted, because Arrow's buffer of a column without values may have bytes that are no whole value
+    return np.frombuffer(column.buffers()[1] or b"", dtype, column.offset + len(column))[column.offset :]
 
 
 def fixed_array(values: AnyArray, type_name: str, valid: Mask | None = None) -> pa.Array:
