@@ -128,6 +128,7 @@ def test_numbers_of_json_keep_their_digits(streamkit, root, tmp_path):
         sql.execute(f"{declared} INSERT INTO d (k, m, a, f) VALUES {rows};")
         rows = sql.query("SELECT * FROM d").to_pylist()
         (result,) = sql.execute("PRINT d FROM BEGINNING LIMIT 4")
+        assert result.subscription is not None
         with result.subscription as printed:
             shown = [row for batch in printed for row in batch.to_pylist()]
     file = tmp_path / "d.jsonl"

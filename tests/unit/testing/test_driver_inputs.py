@@ -112,7 +112,9 @@ def test_bytes_of_one_query_are_input_of_the_next(key, format):
             f"CREATE STREAM P WITH (VALUE_FORMAT = '{format}', KAFKA_TOPIC = 'p') AS SELECT * FROM I;"
             "CREATE STREAM O WITH (VALUE_FORMAT = 'JSON', KAFKA_TOPIC = 'o') AS SELECT * FROM P"
         )
-        first, second = (sql.topology(row["query"]) for row in sql.execute("SHOW QUERIES")[0].table.to_pylist())
+        queries = sql.execute("SHOW QUERIES")[0].table
+        assert queries is not None
+        first, second = map(sql.topology, queries["query"].to_pylist())
         with TopologyTestDriver(first, log=log) as driver:
             driver.pipe("i", {"key": b"k" if key else None, "value": b'{"A":1,"B":"x"}'})
             (written,) = driver.read_arrow("p").select(["key", "value"]).to_pylist()
@@ -127,6 +129,7 @@ def test_a_topic_that_says_nothing_of_its_keys_is_still_that_of_its_query():
     with sk.open_log(":memory:") as log, sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}, engine="local") as sql:
         sql.execute("CREATE STREAM R (A INT) WITH (KAFKA_TOPIC = 'r', VALUE_FORMAT = 'AVRO', PARTITIONS = 1)")
         said = log.topic("r").format
+        assert said is not None
         log.create_topic("p", format="avro", format_schema=said.schema, partitions=1)
         sql.execute(
             "CREATE STREAM P WITH (KAFKA_TOPIC = 'p', VALUE_FORMAT = 'AVRO') AS SELECT * FROM R; INSERT INTO R VALUES (3)"
