@@ -87,7 +87,8 @@ def ordered(value: Any) -> Any:
     if isinstance(value, float):
         return (1, math.isnan(value), 0.0 if math.isnan(value) else value)
     if isinstance(value, list | dict):
-        return (1, tuple(ordered(inner) for inner in (value.values() if isinstance(value, dict) else value)))
+        inside = [value[name] for name in sorted(value)] if isinstance(value, dict) else value  # f0, f1, … as the type has them
+        return (1, tuple(map(ordered, inside)))
     return (1, value.encode() if isinstance(value, str) else value)
 
 
