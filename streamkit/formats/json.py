@@ -11,7 +11,7 @@ from streamkit.errors import SchemaError
 from streamkit.formats.decoded import Decoded
 from streamkit.formats.format import Format
 from streamkit.formats.json_columns import read_objects
-from streamkit.formats.json_numbers import document_text, holds_written_number, parse_number, refuse_constant
+from streamkit.formats.json_numbers import check_doubles, document_text, holds_written_number, parse_number, refuse_constant
 from streamkit.formats.json_texts import as_json, json_objects
 from streamkit.schema import Schema
 
@@ -41,7 +41,8 @@ def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
 
 
 def value_to_json(value: Any) -> bytes:
-    """A value as JSON, without blanks, numbers as they were read; NaN and infinities are refused."""
+    """A value as JSON, without blanks, numbers as they were read; NaN, infinities and numbers beyond all doubles are refused."""
+    check_doubles(value)
     try:
         if holds_written_number(value):
             return document_text(value).encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -114,10 +114,19 @@ def document_text(value: Any, space: str = "", plain: Callable[[Any], Any] | Non
 
 def holds_written_number(value: Any) -> bool:
     """Whether a number is in the value that Python's own writer of JSON would write with other digits than it has."""
+    return any(True for _ in _written_numbers(value))
+
+
+def check_doubles(value: Any) -> None:
+    """ValueError if a number in the value is larger than all doubles, which no reader of doubles has a value for."""
+    if (large := next((one for one in _written_numbers(value) if math.isinf(one)), None)) is not None:
+        raise ValueError(f"found {large}, which is larger than all doubles; expected a smaller number, or a text")
+
+
+def _written_numbers(value: Any) -> Iterator[WrittenNumber]:
     left = [value]  # no calls in calls, since values may nest deeper than Python calls
     while left:
         one = left.pop()
         if isinstance(one, WrittenNumber):
-            return True
+            yield one
         left.extend(one.values() if isinstance(one, dict) else one if isinstance(one, list | tuple) else ())
-    return False
