@@ -107,7 +107,7 @@ def other_settings(own: Mapping[str, str], its: Mapping[str, str]) -> str | None
     for name in sorted({*own, *its}):
         written, found = own.get(name), its.get(name)
         if written == found or (name == KEY_FORMAT and {written or "string", found or "string"} == {"string"}):
-            continue  # keys of which nothing is said are texts
+            continue  # a topic that says no format of its keys has texts as keys
         if name == KEY_SCHEMA and written and found:
             types = [[one.type for one in Schema.from_ddl(text)] for text in (written, found)]
             keys = format_of(own[KEY_FORMAT], None, key_settings(own))

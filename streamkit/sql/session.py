@@ -300,7 +300,7 @@ class SqlSession:
         return Definitions.of(self.log, self.log.catalog.sql.objects(), self._functions)
 
     def _with_notes(self, results: list[StatementResult]) -> list[StatementResult]:
-        """The results, of which those that made a query say so if no query of the log runs; a server that has none cannot be seen."""
+        """The results. One that made a query gets a note if no query of the log runs; a server without queries cannot be seen."""
         if self._runner is not None or not any(one.query_id for one in results):
             return results
         waiting = waiting_for_nobody(self.log)

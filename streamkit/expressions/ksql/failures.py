@@ -49,7 +49,7 @@ def _nested_rule(call: Invocation) -> TypedExpression:
 
 @function(NULL_AS_A_WHOLE)
 def _whole_rule(call: Invocation) -> TypedExpression:
-    """The value as a column keeps it, of which no part is null while the rest goes on."""
+    """The value as a column keeps it; null if any part of it fails."""
     (value,) = counted(call, 1)
     return _attempt(retyped(_changed(value, lambda inner: inner)))
 
@@ -66,7 +66,7 @@ def _condition_rule(call: Invocation) -> TypedExpression:
 
 
 def _changed(value: TypedExpression, change: Callable[[TypedExpression], TypedExpression]) -> TypedExpression:
-    """An expression in which another one is in the place of what is null by itself where it fails."""
+    """The expression with `change` applied to each part that may fail apart from the rest."""
     arguments = tuple(_changed(one, change) for one in value.arguments)
     if value.name == NULL_NESTED:
         return change(arguments[0])

@@ -217,15 +217,21 @@ def _without_low_word(numbers: np.ndarray) -> np.ndarray:
     return cut
 
 
-@_in_blocks
-def asin(numbers: np.ndarray) -> np.ndarray:
-    """The angle with this sine; NaN beyond -1 and 1."""
+def _arc_parts(numbers: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Of a sine or a cosine: its size, the ratio of polynomials, and a square root, whose parts `w` and `c` together are more exact than it."""
     sizes = np.abs(numbers)
     t = np.where(sizes < 0.5, sizes * sizes, (1.0 - sizes) * 0.5)
     ratio = _arc_ratio(t)
     root = np.sqrt(t)
     w = _without_low_word(root)
     c = (t - w * w) / (root + w)
+    return sizes, ratio, root, w, c
+
+
+@_in_blocks
+def asin(numbers: np.ndarray) -> np.ndarray:
+    """The angle with this sine; NaN beyond -1 and 1."""
+    sizes, ratio, root, w, c = _arc_parts(numbers)
     middle = _QUARTER_PI - ((2.0 * root * ratio - (_HALF_PI_LOW - 2.0 * c)) - (_QUARTER_PI - 2.0 * w))
     near_one = _HALF_PI - (2.0 * (root + root * ratio) - _HALF_PI_LOW)
     found = np.where(sizes >= _of_high_word(0x3FEF3333), near_one, middle)
@@ -236,12 +242,7 @@ def asin(numbers: np.ndarray) -> np.ndarray:
 @_in_blocks
 def acos(numbers: np.ndarray) -> np.ndarray:
     """The angle with this cosine; NaN beyond -1 and 1."""
-    sizes = np.abs(numbers)
-    t = np.where(sizes < 0.5, sizes * sizes, (1.0 - sizes) * 0.5)
-    ratio = _arc_ratio(t)
-    root = np.sqrt(t)
-    w = _without_low_word(root)
-    c = (t - w * w) / (root + w)
+    sizes, ratio, root, w, c = _arc_parts(numbers)
     found: np.ndarray = 2.0 * (w + (ratio * root + c))
     np.copyto(found, _PI - 2.0 * (root + (ratio * root - _HALF_PI_LOW)), where=numbers <= -0.5)
     np.copyto(found, _HALF_PI - (numbers - (_HALF_PI_LOW - numbers * ratio)), where=sizes < 0.5)

@@ -178,16 +178,15 @@ class Definitions:
     def with_new_runs(self, source: StoredSource) -> Definitions:
         """With the end of the runs of all queries that read or fill a stream or table: each begins again."""
         found = self
-        for query in [one for one in self.queries.values() if self._concerns(source, one)]:
+        for query in self.queries.values():
+            built = query.settings.get(BUILT)
+            read = (*query.sources, *({} if built is None else built).get("sources", ()))
+            if query.sink != source.name and all(self._name_of(name) != source.name for name in read):
+                continue
             found = found.with_changed_query(replace(query, version=query.version + 1, failure=""))
-            if (built := query.settings.get(BUILT)) is not None:
+            if built is not None:
                 found = found.with_stopped(built["application"])
         return found
-
-    def _concerns(self, source: StoredSource, query: StoredQuery) -> bool:
-        """Whether a query, or what is built beside it, reads or writes a stream or table."""
-        read = (*query.sources, *query.settings.get(BUILT, {}).get("sources", ()))
-        return query.sink == source.name or any(self._name_of(name) == source.name for name in read)
 
     def with_query(self, query: StoredQuery) -> Definitions:
         """With a query, in place of the one of its id; a new one uses up its number."""

@@ -82,7 +82,7 @@ class KeptValues:
         return True
 
     def _records(self) -> int:
-        """How many records the topic has, with those that the text inserts."""
+        """How many records the topic has; the records that the text inserts count."""
         topic = self.known.topic
         inserted: int = sum(batch.num_rows for batch in self.state.rows.get(topic, ()))
         is_new = topic in self.state.definitions.created or self.state.definitions.find_topic(topic) is None

@@ -73,7 +73,7 @@ class PrintedRecords:
         return [{name: self._decoded_alone(table, name) for name in (KEY, VALUE)}]
 
     def _decoded_alone(self, record: pa.Table, name: str) -> object:
-        """The key, or the value, of one record, the other of which may be the one that cannot be read."""
+        """The key or the value of one record, without reading the other, which may be wrong."""
         other = VALUE if name == KEY else KEY
         place = record.schema.get_field_index(other)
         alone = record.set_column(place, record.schema.field(place), pa.nulls(1, record.schema.field(place).type))

@@ -200,7 +200,7 @@ class _Translation:
         return null_on_failure(expression, self.meaning)
 
     def _null_nested(self, found: Expression, expression: Expression) -> Expression:
-        """A part that is null by itself where it fails, if the setting says so."""
+        """A part that gives null to the expression around it where it fails, if the setting says so."""
         return self.placed(_wrapped(NULL_NESTED, found), expression) if self.meaning.is_nested_failure_null else found
 
 
@@ -216,7 +216,7 @@ def _unit(argument: Expression) -> Expression:
 
 
 def _is_call(argument: Expression) -> bool:
-    """Whether an argument, as it is read, is what ksqlDB evaluates by itself: a function, or a field of a struct."""
+    """Whether ksqlDB evaluates an argument apart from the call around it: a function, or a field of a struct."""
     match argument:
         case Call(name):
             return name.lower() in KSQL_FUNCTIONS or name.lower() in ("get_field", "concat_operator")

@@ -80,7 +80,7 @@ def values(written: str) -> list[object]:
     ],
 )
 def test_the_rest_of_an_expression_goes_on(written: str, wanted: list[object]) -> None:
-    """As ksqlDB's own compiled code has it: a cast, and an argument that is a call or a field, is null by itself, and nothing else."""
+    """A failing cast gives null to the rest, and so does an argument that is a call or a field; nothing else does, as in ksqlDB."""
     assert values(written) == wanted
 
 
