@@ -122,9 +122,24 @@ def _format(decoding: Decoding, own: Format | None) -> Format:
         value = replace(value, schema=own.schema)
     if decoding.value.schema is None and not value.settings:
         return own
-    if value.schema in own.earlier and own.schema is not None:  # who declares a former schema reads values of later ones, too
-        return replace(value, earlier=(*own.earlier, own.schema))
-    return replace(value, earlier=own.earlier) if value.schema == own.schema else value
+    if value.schema == own.schema:
+        return replace(value, earlier=own.earlier)
+    return replace(value, earlier=(*own.earlier, own.schema)) if own.schema is not None and reads_by_names(value, own) else value
+
+
+def reads_by_names(value: Format, own: Format) -> bool:
+    """
+    Whether values of Avro that were written under a topic's schemas are read under another one, fields by their names.
+
+    Names that differ in their case only are those of no registry, and of values that are read by their places.
+    """
+    if value.name != "avro" or value.schema is None or value.has_registry:
+        return False
+    if value.schema in (own.schema, *own.earlier):
+        return True
+    names, written = (Codec(one).written.names for one in (value, own))
+    others = {name.lower() for name in written if name not in names}
+    return any(name in written for name in names) and not any(name.lower() in others for name in names if name not in written)
 
 
 def _key_type(decoding: Decoding) -> str:

@@ -19,6 +19,7 @@ from streamkit.plan.added_topics import created
 from streamkit.plan.decoding import decoded
 from streamkit.plan.inputs import resolve_inputs, sources_of
 from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.execution.avro_columns import add_avro_columns
 from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Definitions, format_columns
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.queries import check_queries
@@ -50,8 +51,10 @@ def create_source(state: ScriptState, statement: CreateSource) -> Changed:
         _check_replaced(state, statement, known)
     before = state.definitions
     stored, topic = _SourceDeclaration(state, statement).found()
+    span = name.span if name.span.end else statement.span
     if known is not None:
-        _check_kept(state, known, stored, name.span if name.span.end else statement.span)
+        _check_kept(state, known, stored, span)
+    add_avro_columns(state, stored, span)
     state.definitions = state.definitions.with_source(stored)
     if topic is not None:
         state.definitions = state.definitions.with_topic(topic)

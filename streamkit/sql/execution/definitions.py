@@ -45,7 +45,7 @@ class Definitions:
     numbers: int
     created: Mapping[str, Topic] = field(default_factory=dict)
     altered: Mapping[str, Topic] = field(default_factory=dict)
-    alterations: Mapping[str, Alteration] = field(default_factory=dict)
+    alterations: Mapping[str, tuple[Alteration, ...]] = field(default_factory=dict)
     deleted: frozenset[str] = frozenset()
     ended: frozenset[str] = frozenset()
     stopped: frozenset[str] = frozenset()
@@ -217,7 +217,11 @@ class Definitions:
         topic = alteration.applied_to(self.topic(name))
         if name in self.created:
             return self.with_topic(topic)
-        return replace(self, altered={**self.altered, name: topic}, alterations={**self.alterations, name: alteration})
+        return replace(
+            self,
+            altered={**self.altered, name: topic},
+            alterations={**self.alterations, name: (*self.alterations.get(name, ()), alteration)},
+        )
 
     def with_seen(self, application: str) -> Definitions:
         """With the newest generation of an application, whose state is compared next: if another one starts, the script is checked again."""
@@ -272,7 +276,7 @@ class Definitions:
             dropped_queries=tuple(one.id for one in self.base.queries if one.id not in self.queries),
             dropped_types=tuple(one.name for one in self.base.types if one.name not in self.types),
             ended=tuple(sorted(self.ended)), stopped=tuple(sorted(self.stopped - self.ended)), deleted_topics=tuple(sorted(self.deleted)),
-            created_topics=tuple(self.created.values()), altered_topics=tuple(self.alterations.items()),
+            created_topics=tuple(self.created.values()), altered_topics=tuple((name, one) for name, every in self.alterations.items() for one in every),
             renamed_topics=tuple(self.renamed.items()), seen=tuple(sorted(self.seen.items())),
         )  # fmt: skip
         nothing = SqlChange(change.token, change.before, self.base.numbers, seen=change.seen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from streamkit.engine.epoch.stream_time import UNKNOWN
 from streamkit.errors import SchemaError, StreamKitError
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.codec import Codec
+from streamkit.formats.format import Format
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.log.rows.records import records_of
@@ -26,11 +27,13 @@ from streamkit.log.topic.topic import Topic, check_writable
 from streamkit.log.values.keys import decode_keys, encode_keys
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, spellings
 from streamkit.plan.duration import duration_text
-from streamkit.schema import SchemaColumn
+from streamkit.plan.encoding import value_columns
+from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.inserted_table import columns_of_table
 from streamkit.sql.execution.inserted_values import InsertedValues
 from streamkit.sql.execution.row_time import is_row_time
 from streamkit.sql.execution.script_state import Changed, ScriptState
+from streamkit.sql.execution.stored_source import is_ksql
 from streamkit.sql.execution.topic_fit import misfit
 from streamkit.sql.script.declared_source import HEADERS_ROLE
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
@@ -223,7 +226,7 @@ def encoded(state: ScriptState, known: StoredSource, topic: Topic, rows: pa.Tabl
     """Rows as the topic has them, checked; TopologyError says what does not fit."""
     try:
         if topic.format is not None:
-            rows = _in_format(state, known, rows)
+            rows = _in_format(state, known, topic.format, rows)
         else:
             given = dict(zip(rows.column_names, rows.columns, strict=True))
             absent = {one.name: pa.nulls(rows.num_rows, one.arrow.type) for one in topic.schema if one.name not in given}
@@ -234,12 +237,18 @@ def encoded(state: ScriptState, known: StoredSource, topic: Topic, rows: pa.Tabl
         raise state.error(str(error), statement.span) from None
 
 
-def _in_format(state: ScriptState, known: StoredSource, rows: pa.Table) -> pa.Table:
-    """Rows as bytes of keys and values."""
+def _in_format(state: ScriptState, known: StoredSource, own: Format, rows: pa.Table) -> pa.Table:
+    """Rows as bytes of keys and values; those of Avro are under the newest schema that the topic has, which all its readers know."""
     source = state.reading.topic_rows(known)
     assert source.decoding is not None, "and has a format of values"
+    values, columns = source.decoding.format, source.decoding.value
+    if values.earlier:
+        values = replace(values, schema=own.schema, earlier=own.earlier)
+    if values.earlier or (values.schema is not None and not is_ksql(known)):  # which may lack a column, or have those of the key
+        key = source.decoding.key
+        columns = value_columns(values, Schema((*key, *(one for one in columns if one.name not in key))), key.names)
     found: dict[str, pa.Array] = {}
-    parts = ((KEY, source.decoding.keys, source.decoding.key), (VALUE, source.decoding.format, source.decoding.value))
+    parts = ((KEY, source.decoding.keys, source.decoding.key), (VALUE, values, columns))
     for part, format, columns in parts:
         if part == VALUE and DELETED in rows.column_names:
             found |= {VALUE: pa.nulls(rows.num_rows, pa.binary()), DELETED: rows.column(DELETED)}

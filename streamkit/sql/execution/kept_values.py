@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import ksql_type, without_times
-from streamkit.formats.codec import schema_made_of
 from streamkit.log.catalog.sql_sources import StoredSource
-from streamkit.log.topic.alteration import Alteration
-from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.execution.avro_columns import add_avro_columns
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.script.declared_source import HEADERS_ROLE
 from streamkit.sql.script.properties import WITH_REGISTRY
@@ -55,7 +52,7 @@ class KeptValues:
                 f"before would be read as others, or not at all; expected these columns in this order{more}; or {self.otherwise}",
                 self.span,
             )
-        if not added or format in PROTOBUFS or (format == AVRO and self._alter_avro(before, now)):
+        if not added or format in PROTOBUFS or (format == AVRO and add_avro_columns(self.state, self.new, self.span)):
             return
         if records := self._records():
             raise self.state.error(
@@ -63,23 +60,6 @@ class KeptValues:
                 f"with {', '.join(name for name, _ in added)}; expected the columns as they are; or {self.otherwise}",
                 self.span,
             )
-
-    def _alter_avro(self, before: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> bool:
-        """Let a topic that has the former columns have the new ones, too; whether it had them."""
-        topic = self.state.definitions.find_topic(self.known.topic)
-        earlier, schema = (
-            schema_made_of("avro", Schema(tuple(SchemaColumn(*column) for column in one))) for one in (before, now)
-        )
-        if topic is None or topic.format is None or schema is None or topic.format.schema != earlier:
-            return False
-        try:
-            self.state.definitions = self.state.definitions.with_altered_topic(topic.name, Alteration(format_schema=schema))
-        except SchemaError as error:
-            raise self.state.error(str(error), self.span) from None
-        for other in self.state.definitions.sources.values():
-            if other.topic == topic.name and other.name != self.known.name:
-                self.state.definitions = self.state.definitions.with_new_runs(other)
-        return True
 
     def _records(self) -> int:
         """How many records the topic has; the records that the text inserts count."""

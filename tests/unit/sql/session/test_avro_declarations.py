@@ -1,0 +1,137 @@
+"""Several declarations of one topic of Avro: each reads by names what any of them writes, and no record is left out."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import streamkit as sk
+from streamkit.errors import SqlError
+
+COLUMNS = {"V": "INT", "N": "STRING", "Z": "DOUBLE", "L": "ARRAY<INT>", "T": "STRUCT<A INT, B STRING>"}
+VALUES = {
+    "V": ("7", 7),
+    "N": ("'n'", "n"),
+    "Z": ("0.5", 0.5),
+    "L": ("ARRAY[1, 2]", [1, 2]),
+    "T": ("STRUCT(A := 1, B := 'b')", {"A": 1, "B": "b"}),
+}
+
+
+@pytest.fixture
+def sql():
+    """A session in ksqlDB's dialect on a new log."""
+    with sk.SqlSession(sk.open_log(":memory:"), engine="local", settings={"streamkit.sql.dialect": "ksql"}) as found:
+        yield found
+
+
+def declared(name, columns):
+    """CREATE STREAM of the topic with these columns of values."""
+    listed = ", ".join(f"{one} {COLUMNS.get(one, 'INT')}" for one in columns)
+    return f"CREATE STREAM {name} (ID STRING KEY, {listed}) WITH (KAFKA_TOPIC = 'topic', VALUE_FORMAT = 'AVRO', PARTITIONS = 1)"
+
+
+def read(sql, name):
+    """All records of a stream, in their order."""
+    return sql.execute(f"SELECT * FROM {name}")[0].table.to_pylist()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_declaration_reads_what_any_of_them_writes(sql, seed):
+    """Streams with random columns of one topic are declared, get columns, are dropped, and are written to, in any order: a model knows the rows."""
+    draw = random.Random(seed)
+    streams, written = {}, []
+    for number in range(14):
+        act = draw.choice(["create", "insert", "insert", "alter"])
+        name = draw.choice(list(streams)) if streams else None
+        missing = [one for one in COLUMNS if name is not None and one not in streams[name]]
+        if name is None or act == "create":
+            streams[f"S{number}"] = draw.sample(list(COLUMNS), draw.randint(1, len(COLUMNS)))
+            sql.execute(declared(f"S{number}", streams[f"S{number}"]))
+        elif act == "alter" and missing:
+            streams[name].append(draw.choice(missing))
+            sql.execute(f"ALTER STREAM {name} ADD COLUMN {streams[name][-1]} {COLUMNS[streams[name][-1]]}")
+        elif act == "insert":
+            columns = draw.sample(streams[name], draw.randint(1, len(streams[name])))
+            sql.execute(
+                f"INSERT INTO {name} (ID, {', '.join(columns)}) VALUES ('{number}', {', '.join(VALUES[one][0] for one in columns)})"
+            )
+            written.append({"ID": str(number), **{one: VALUES[one][1] for one in columns}})
+        for one, columns in streams.items():
+            assert read(sql, one) == [{column: row.get(column) for column in ("ID", *columns)} for row in written]
+
+
+def test_a_query_reads_what_a_later_declaration_writes(sql):
+    """A running query has all records also of a stream that was declared with more columns since, and with fewer."""
+    sql.execute(f"{declared('S', 'VN')}; CREATE STREAM R AS SELECT ID, V, N FROM S; INSERT INTO S VALUES ('a', 1, 'x')")
+    assert sql.catch_up(60)
+    sql.execute(f"{declared('MORE', 'VNZ')}; {declared('FEWER', 'N')}")
+    sql.execute("INSERT INTO MORE VALUES ('b', 2, 'y', 0.5); INSERT INTO FEWER VALUES ('c', 'z')")
+    assert sql.catch_up(60)
+    expected = [{"ID": "a", "V": 1, "N": "x"}, {"ID": "b", "V": 2, "N": "y"}, {"ID": "c", "V": None, "N": "z"}]
+    assert read(sql, "R") == read(sql, "S") == expected
+
+
+def test_one_text_adds_a_column_twice_and_writes_between(sql):
+    """All changes of a topic's schema by one text are kept, with the records that were written under each."""
+    sql.execute(f"{declared('S', 'VN')}; INSERT INTO S VALUES ('a', 1, 'x')")
+    sql.execute(
+        "ALTER STREAM S ADD COLUMN Z DOUBLE; INSERT INTO S VALUES ('b', 2, 'y', 0.5); ALTER STREAM S ADD COLUMN L ARRAY<INT>; "
+        "INSERT INTO S VALUES ('c', 3, 'z', 1.5, ARRAY[1])"
+    )
+    assert [tuple(row.values()) for row in read(sql, "S")] == [
+        ("a", 1, "x", None, None),
+        ("b", 2, "y", 0.5, None),
+        ("c", 3, "z", 1.5, [1]),
+    ]
+
+
+def test_another_type_of_a_column_is_refused(sql):
+    """A column that the topic has in a type which cannot be read as the declared one is an error of the declaration; a wider type is none."""
+    sql.execute(f"{declared('S', 'VN')}; INSERT INTO S VALUES ('a', 1, 'x')")
+    with pytest.raises(SqlError, match="V is INTEGER in the values of the topic topic, and STRING in OTHER"):
+        sql.execute(declared("OTHER", "V").replace("V INT", "V STRING"))
+    sql.execute(declared("WIDER", "V").replace("V INT", "V BIGINT"))
+    assert read(sql, "WIDER") == [{"ID": "a", "V": 1}]
+
+
+def test_a_file_reads_by_names_a_topic_that_is_there(tmp_path):
+    """The declaration of a file with other columns, in another order, reads records of before by their names."""
+    log = sk.open_log(":memory:")
+    with sk.SqlSession(log, engine="local", settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute(f"{declared('S', 'VN')}; INSERT INTO S VALUES ('a', 1, 'x')")
+    file = tmp_path / "file.sql"
+    file.write_text(f"SET 'streamkit.sql.dialect' = 'ksql'; {declared('T', 'ZNV')}; CREATE STREAM R AS SELECT * FROM T;")
+    sk.run(sk.load_sql(str(file)), log=log, engine="local", trigger="available_now").wait()
+    with sk.SqlSession(log, engine="local", settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute("CREATE STREAM R (ID STRING KEY, Z DOUBLE, N STRING, V INT) WITH (KAFKA_TOPIC = 'R', VALUE_FORMAT = 'AVRO')")
+        assert read(sql, "R") == [{"ID": "a", "Z": None, "N": "x", "V": 1}]
+
+
+def test_a_topic_with_names_in_another_case_is_read_by_places():
+    """A topic of Python has names in small letters, which are no names of ksqlDB: its values are read by their places, as before."""
+    log = sk.open_log(":memory:")
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": one, "type": ["null", "int"], "default": None} for one in ("v", "n")],
+    }
+    log.create_topic("topic", format="avro", format_schema=schema, partitions=1)
+    with sk.SqlSession(log, engine="local", settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute(declared("S", "VN").replace("N STRING", "N INT"))
+        sql.execute("INSERT INTO S VALUES ('a', 1, 2)")
+        assert read(sql, "S") == [{"ID": "a", "V": 1, "N": 2}]
+
+
+def test_an_insert_in_the_dialect_of_spark_writes_what_the_schema_has():
+    """A column of a declaration that the schema lacks is an error of INSERT, and what the schema has of the key is written into the value, too."""
+    log = sk.open_log(":memory:")
+    fields = [{"name": "ID", "type": "string"}, {"name": "V", "type": ["null", "int"], "default": None}]
+    log.create_topic("topic", format="avro", format_schema={"type": "record", "name": "R", "fields": fields}, partitions=1)
+    with sk.SqlSession(log, engine="local") as sql:
+        sql.execute(f"{declared('S', 'V')}; {declared('MORE', 'VW')}; INSERT INTO S VALUES ('a', 1)")
+        assert read(sql, "S") == [{"ID": "a", "V": 1}]
+        assert log.topic("topic").format.schema is not None
+        with pytest.raises(SqlError, match="its schema does not have 'W', which is written"):
+            sql.execute("INSERT INTO MORE (ID, V, W) VALUES ('b', 2, 3)")
