@@ -181,9 +181,14 @@ class Table(StreamOrTable["Table"]):
         return Table(arguments.with_on_error(node, on_error), self.topology)
 
 
-def newest_as_in_ksqldb(table: Table) -> Stream:
-    """The newest rows of a table; test drivers take every change in their place, as tests of ksqlDB do, whose caches are off."""
-    return Stream(EmitNode(table.node, "latest", tested="every", at=user_location()), table.topology)
+def newest_as_in_ksqldb(table: Table, *, filters_groups: bool) -> Stream:
+    """
+    The newest rows of a table; test drivers take every change in their place, as tests of ksqlDB do, whose caches are off.
+
+    `filters_groups` says that the table is the result of a query with HAVING.
+    """
+    node = EmitNode(table.node, "latest", tested="every", filters_groups=filters_groups, at=user_location())
+    return Stream(node, table.topology)
 
 
 @dataclass(frozen=True, repr=False)

@@ -146,6 +146,10 @@ class Node:
         """The step that gives each change of a table's maker as two rows, its old value and the new one; None if it has none."""
         return None
 
+    def after_empty_groups(self, pairs: Step, building: Building) -> Step:
+        """These changes with their old values, as if each new row of the table replaced one of no rows, if it is the result of a group."""
+        return pairs
+
     def keys_tell_old_values(self, building: Building) -> bool:
         """Whether old values of a table's changes are known although its traits do not say so: of a join only the keys of its tables can tell."""
         return False

@@ -35,6 +35,7 @@ from streamkit.plan.naming import step_of
 from streamkit.plan.on_error import DEAD_LETTER, DEAD_LETTERS, NOTE
 from streamkit.plan.operator import Operator, port_of, source_of
 from streamkit.plan.operator_traits import EACH_ALONE, EACH_ONCE
+from streamkit.plan.operators.empty_groups import EmptyGroups
 from streamkit.plan.operators.old_values import OldValues
 from streamkit.plan.operators.regroup import Regroup
 
@@ -112,7 +113,7 @@ def _reads_pairs(operator: Operator, context: Context) -> bool:
         operator = context.program.operator(source_of(operator.inputs[0]))
     if isinstance(operator, Regroup):  # behind which the rows say themselves what they are
         return False
-    return isinstance(operator, OldValues) or any(port_of(one) == WITH_OLD_VALUES for one in operator.inputs)
+    return isinstance(operator, OldValues | EmptyGroups) or any(port_of(one) == WITH_OLD_VALUES for one in operator.inputs)
 
 
 def _each_alone(function: WholeFunction, operator: Operator, inputs: Sequence[OptionalBatch], context: Context) -> Remaining:

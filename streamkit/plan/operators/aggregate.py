@@ -22,6 +22,7 @@ from streamkit.plan.operator import KINDS, Exchange, Key, Names, Operator, liste
 from streamkit.plan.operator_traits import IN_ORDER, OperatorTraits
 from streamkit.plan.operators.check import Check
 from streamkit.plan.operators.emit import port_step
+from streamkit.plan.operators.empty_groups import EmptyGroups
 from streamkit.plan.operators.exchange import Receive
 from streamkit.plan.operators.fold import Fold, arguments
 from streamkit.plan.operators.materialize import store_faults
@@ -213,6 +214,14 @@ class AggregateNode(Grouping):
     def with_old_values(self, building: Building) -> Step:
         kept = building.lower(self)
         return port_step(kept, WITH_OLD_VALUES, f"{kept.id}:old-and-new", building)
+
+    def after_empty_groups(self, pairs: Step, building: Building) -> Step:
+        """As in ksqlDB, whose sessions and groups of tables have no row before the first one."""
+        if self.grouped_relation != STREAM or (self.window is not None and self.window.merges):
+            return pairs
+        aggregates = building.analyzer_of(self.child).aggregates(building.lower(self.child).schema, self.aggregates, self.at)
+        operator = EmptyGroups(f"{building.name(self)}:after-empty-groups", UNSTAGED, (pairs.id,), pairs.key, aggregates)
+        return building.add(replace(pairs, operator=operator))
 
 
 @dataclass(frozen=True)

@@ -43,13 +43,15 @@ class EmitNode(Node):
     The changes of a table as a stream: `latest`, `every` or `final`.
 
     `tested` is the mode that test drivers take in the place of `latest`, if there is one: ksqlDB's queries are tested without caches, which
-    keep back all but the newest row of a key.
+    keep back all but the newest row of a key. `filters_groups` says that the table is a result of groups behind a condition on them, as
+    HAVING is: there ksqlDB compares a new group with one of no rows.
     """
 
     kind: ClassVar[str] = "emit"
     child: Node
     mode: str
     tested: str = field(default="", metadata=NEWER, kw_only=True)
+    filters_groups: bool = field(default=False, metadata=NEWER, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,7 +125,8 @@ class EmitNode(Node):
         fails = all(building.policy_of(above) == FAIL for above in steps)
         nets = (self._nets and self.child.traits.is_filtered and fails) or knows_what_is_dropped(self.child, building)
         if self.mode == "every" and nets:
-            return net_changes(with_old_values(self.child, building), building.name(self), self.mode, True, (), self.at, building)
+            pairs = with_old_values(self.child, building, after_empty_groups=self._nets and self.filters_groups)
+            return net_changes(pairs, building.name(self), self.mode, True, (), self.at, building)
         kept = building.lower(maker)
         if self.mode == "latest" and maker.traits.newest_are_last and not fails:
             return self._newest_that_do_not_fail(kept, steps, building)

@@ -16,6 +16,7 @@ from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
 
 WITH_FORMER = "-with-former"
+AFTER_EMPTY_GROUPS = "-after-empty-groups"
 
 
 @dataclass(frozen=True)
@@ -46,17 +47,21 @@ class OldValues(Operator):
         return "old values: each change as its old value and the new one"
 
 
-def with_old_values(table: Node, building: Building, with_former: bool = False) -> Step:
+def with_old_values(table: Node, building: Building, with_former: bool = False, *, after_empty_groups: bool = False) -> Step:
     """
     The step that gives each change of a table as two rows; the stateless steps above its maker take both.
 
-    `with_former` asks for changes of former rows, too, if the table has history.
+    `with_former` asks for changes of former rows, too, if the table has history. `after_empty_groups` asks for an empty group before each
+    new one.
     """
     maker, with_former = table.traits.maker, with_former and table.traits.history_ms is not None
     rows = maker.with_old_values(building) or _of_kept_table(maker, building, with_former)
+    variant = WITH_FORMER if with_former else ""
+    if after_empty_groups:
+        rows, variant = maker.after_empty_groups(rows, building), AFTER_EMPTY_GROUPS
     for above in steps_above_maker(table):
         building.check_fails(above, "whose old values must be known, which are computed of the row that failed")
-        step_id = f"{building.name(above)}:old-and-new{WITH_FORMER if with_former else ''}"
+        step_id = f"{building.name(above)}:old-and-new{variant}"
         rows = building.add(above.step(rows, step_id, building.analyzer), declared_with=above)
     return rows
 

@@ -499,7 +499,7 @@ class ScriptLowering:
                 assert isinstance(rows, Table)
                 sink = rows.emit("final")
             elif isinstance(rows, Table) and created_in_ksql(target):
-                sink = newest_as_in_ksqldb(rows)
+                sink = newest_as_in_ksqldb(rows, filters_groups=statement.query.having is not None)
             sink.to(target.topic, partitions=properties.partitions, **target.format.sink_arguments)
             for others in keep_their_times:
                 others.to(target.topic, partitions=properties.partitions, **target.format.arguments)

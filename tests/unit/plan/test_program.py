@@ -23,6 +23,7 @@ from streamkit.plan.operators.dead_letters import DeadLetters
 from streamkit.plan.operators.decode import Decode
 from streamkit.plan.operators.distinct import Distinct
 from streamkit.plan.operators.emit import Emit
+from streamkit.plan.operators.empty_groups import EmptyGroups
 from streamkit.plan.operators.encode import Encode
 from streamkit.plan.operators.event_times import EventTimes
 from streamkit.plan.operators.exchange import Receive, Send
@@ -184,6 +185,7 @@ OTHERS = (
     Repartition("r", 1, ("x",), ("k",), True),
     Aggregate("f", 1, ("a", "b"), (("k",), ("l",)), "s", FunctionFold(CALL, (CALL, CALL), None, True), ("every",), WINDOW),
     OldValues("o", 1, ("m",), ("k",)),
+    EmptyGroups("eg", 1, ("o",), ("k",), ()),
     NetChange("n", 1, ("o",), ("k",), ("v",), ("v",), "latest", True),
     Regroup("g", 1, ("o",), ("v",)),
     TableAggregate("q", 2, ("g",), (("v",),), "s", ColumnFold(()), ("every", "old_and_new"), members="m"),

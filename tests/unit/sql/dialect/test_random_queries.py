@@ -117,24 +117,41 @@ def test_a_projection_and_a_condition(query: Any, rows: list[Row]) -> None:
     assert written_by_session(Scenario("", "", text, _given(rows))) == wanted
 
 
-@examples(10)
-@given(group=numbers(1), value=numbers(1), having=st.integers(-5, 5), rows=ROWS)
-def test_groups(group: Any, value: Any, having: int, rows: list[Row]) -> None:
-    """A row whose group is null or fails is dropped; SUM is 0 of nothing, wraps, and COUNT leaves out nulls; HAVING deletes."""
-    (by, key_of), (summed, value_of) = group, value
+@examples(15)
+@given(
+    group=numbers(1),
+    value=numbers(1),
+    having=st.tuples(st.sampled_from("SCN"), st.sampled_from(["=", "<>", "<", ">="]), st.integers(-3, 5)),
+    rows=ROWS,
+)
+def test_groups(group: Any, value: Any, having: tuple[str, str, int], rows: list[Row]) -> None:
+    """
+    A row whose group is null or fails is dropped; SUM is 0 of nothing, wraps, and COUNT leaves out nulls.
+
+    HAVING deletes what it kept before; of a new group, if it would keep one of no rows.
+    """
+    (by, key_of), (summed, value_of), (measure, sign, number) = group, value, having
+    asked = {"S": f"SUM({summed})", "C": f"COUNT({summed})", "N": "COUNT(*)"}[measure]
     text = (
         f"{SOURCE}CREATE TABLE O AS SELECT {by} AS G, SUM({summed}) AS S, COUNT({summed}) AS C, COUNT(*) AS N FROM S "
-        f"GROUP BY {by} HAVING COUNT(*) > {having};"
+        f"GROUP BY {by} HAVING {asked} {sign} {number};"
     )
-    sums: dict[int, list[Any]] = {}
+    groups: dict[int, list[Any]] = {}
     wanted = []
     for place, row in enumerate(rows):
         key = _or_null(key_of, row)
         if key is None:
             continue
-        sums.setdefault(key, []).append(_or_null(value_of, row))
-        known = [one for one in sums[key] if one is not None]
-        result = {"S": _wrapped(sum(known)), "C": len(known), "N": len(sums[key])}
-        wanted.append(Record("O", place, key, result if len(sums[key]) > having else None))
-    written = written_by_session(Scenario("", "", text, _given(rows)))
-    assert [one for one in written if one.value is not None] == [one for one in wanted if one.value is not None]
+        before = _of_group(groups.setdefault(key, []))
+        groups[key].append(_or_null(value_of, row))
+        result = _of_group(groups[key])
+        if _compared(sign, result[measure], number):
+            wanted.append(Record("O", place, key, result))
+        elif _compared(sign, before[measure], number):
+            wanted.append(Record("O", place, key, None))
+    assert written_by_session(Scenario("", "", text, _given(rows))) == wanted
+
+
+def _of_group(values: list[Any]) -> dict[str, int]:
+    known = [one for one in values if one is not None]
+    return {"S": _wrapped(sum(known)), "C": len(known), "N": len(values)}
