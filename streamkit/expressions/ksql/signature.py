@@ -38,6 +38,12 @@ NUMBERS = ("int", "bigint", "decimal", "double")  # from narrow to wide
 WORDS = {"int": "INTEGER", "binary": "BYTES"}  # types that ksqlDB calls otherwise
 DIGITS = {"int": 10, "bigint": 19}  # of decimals that hold these integers
 DIGITS_MAX = 38  # of a decimal
+NEAREST = {
+    "tinyint": "int",
+    "smallint": "int",
+    "float": "double",
+    "timestamp_ntz": "timestamp",
+}  # what ksqlDB has for other types
 CAST = "ksql_cast"
 _TIME = re.compile(r"\btime\b(?=[,>]|$)")
 Bindings = dict[str, str]
@@ -117,6 +123,18 @@ def without_times(type: str) -> str:
 def has_times(type: str) -> bool:
     """Whether a type is a time of the day, or holds some."""
     return without_times(type) != type
+
+
+@lru_cache(maxsize=1024)
+def nearest_type(type: str) -> str:
+    """The type of ksqlDB that holds all values of a type, at any depth; topics of others may have types that ksqlDB lacks."""
+    if element := element_of(type):
+        return array_of(nearest_type(element))
+    if entry := entry_of(type):
+        return map_of(nearest_type(entry[0]), nearest_type(entry[1]))
+    if fields := fields_of(type):
+        return struct_of((name, nearest_type(inner)) for name, inner in fields)
+    return NEAREST.get(type, type)
 
 
 def kind_of(type: str) -> str:

@@ -17,7 +17,8 @@ from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.expressions.analysis.refused_functions import OF_CONTEXT
 from streamkit.expressions.core.failing_rows import noted_failures
 from streamkit.expressions.ksql.casts import base64_bytes
-from streamkit.expressions.ksql.signature import NUMBERS, is_number, kind_of, ksql_type
+from streamkit.expressions.ksql.signature import NUMBERS, is_number, kind_of, ksql_type, nearest_type
+from streamkit.formats.conform import conformed
 from streamkit.names import TIMESTAMP
 from streamkit.plan.expression import Call, Cast, Expression, Literal, Reference
 from streamkit.schema import Schema, SchemaColumn
@@ -157,6 +158,14 @@ class InsertedValues:
 
     def _computed_by_ksql(self, batch: ConstantBatch, written: Written, type: str, name: str) -> pa.Array:
         """Values of the ksql dialect in the type of their column: bytes from base 64, times from ISO texts and milliseconds."""
+        if (near := nearest_type(type)) != type:
+            found = self._computed_by_ksql(batch, written, near, name)
+            try:
+                return conformed(found, SchemaColumn(name, type).arrow.type, (name,), None)
+            except pa.ArrowInvalid as error:
+                raise self.state.error(
+                    f"{name} is {ksql_type(type)}, which does not hold the value: {error}", written.span
+                ) from None
         script = self.state.settings.script
         self._check_widens(written, type, name)
         given: Expression = Cast(batch.expression, "bigint" if name == TIMESTAMP else type)

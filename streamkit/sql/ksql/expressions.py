@@ -24,7 +24,7 @@ from streamkit.expressions.ksql.java_maps import AS_READ
 from streamkit.expressions.ksql.json import IDENTITY
 from streamkit.expressions.ksql.operators import OPERATORS
 from streamkit.expressions.ksql.refused import REFUSED, called
-from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
+from streamkit.expressions.ksql.signature import has_times, ksql_type, nearest_type, without_times
 from streamkit.expressions.ksql.times_of_day import AS_TIME
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP, WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import parts_of
@@ -98,7 +98,7 @@ class _Translation:
 
     `keeps_times`: the arguments of aggregates stay times of the day where they are, instead of becoming what columns keep.
     `needs_order`: maps that are read come in the order of their keys' hashes, since a function around them sees it. `placed` is told each new
-    part and the part that it is made of, and gives the new one.
+    part and the part that it is made of, and gives the new one. `widens`: columns of types that ksqlDB lacks are of the nearest that it has.
     """
 
     meaning: KsqlMeaning
@@ -106,6 +106,7 @@ class _Translation:
     keeps_times: bool = False
     needs_order: bool = False
     knows_types: bool = True
+    widens: bool = False
     placed: PartReplacement = lambda new, old: new
 
     def of(self, expression: Expression) -> Expression:
@@ -119,6 +120,8 @@ class _Translation:
                 return _pseudo_column(column)
             case Reference(name) if has_times(type := self.columns.get(name, "")):
                 return self._ordered(Call(AS_TIME, (expression, Literal(type))), type)
+            case Reference(name) if self.widens and (wide := nearest_type(type)) != type:
+                return self._ordered(Cast(expression, wide), wide)
             case Reference(name):
                 return self._ordered(expression, self.columns.get(name, ""))
             case Literal(Decimal() as value) if value.copy_abs() < 1:  # 0.05 is a DECIMAL(3, 2), with a digit before the point
@@ -282,24 +285,41 @@ def ksql_expression(
     MeaninglessExpressionError says which part is wrong: an unknown function or column, or values of types that a function does not take.
     """
     translation = _Translation(meaning, columns or {}, knows_types=columns is not None, placed=placed)
-    found = translation.of(expression)
-    found = found if _gives_rows(found) else placed(null_on_failure(found, meaning), expression)
+    found = _whole(expression, translation)
     if columns is None:
         return found
-    schema = _schema_of(columns)
-    for part in _all_parts((expression,)):
-        if isinstance(part, Call) and (aggregate := KSQL_AGGREGATES.get(part.function.lower())):
-            _check_types(part, aggregate, columns, meaning)
-    if complaint := _complaint(found, schema):
-        part, complaint = _innermost(expression, schema, translation, complaint)
-        raise MeaninglessExpressionError(complaint, part)
+    try:
+        _check(expression, found, translation)
+    except MeaninglessExpressionError:
+        if all(nearest_type(type) == type for type in columns.values()):
+            raise
+        translation = replace(translation, widens=True)
+        found = _whole(expression, translation)
+        _check(expression, found, translation)
     return found
 
 
-def _check_types(call: Call, aggregate: KsqlAggregate, columns: Mapping[str, str], meaning: KsqlMeaning) -> None:
+def _whole(expression: Expression, translation: _Translation) -> Expression:
+    """The tree of a whole expression, null in the rows in which it fails."""
+    found = translation.of(expression)
+    return found if _gives_rows(found) else translation.placed(null_on_failure(found, translation.meaning), expression)
+
+
+def _check(expression: Expression, found: Expression, translation: _Translation) -> None:
+    """MeaninglessExpressionError with the innermost part of an expression whose types do not go together."""
+    schema = _schema_of(translation.columns)
+    for part in _all_parts((expression,)):
+        if isinstance(part, Call) and (aggregate := KSQL_AGGREGATES.get(part.function.lower())):
+            _check_types(part, aggregate, translation)
+    if complaint := _complaint(found, schema):
+        part, complaint = _innermost(expression, schema, translation, complaint)
+        raise MeaninglessExpressionError(complaint, part)
+
+
+def _check_types(call: Call, aggregate: KsqlAggregate, translation: _Translation) -> None:
     """MeaninglessExpressionError if an aggregate is of types that it does not take; arguments without a meaning are told of elsewhere."""
     try:
-        types = [ksql_result_type(one, columns, meaning) for one in call.arguments]
+        types = [_result_type(one, replace(translation, keeps_times=True)) for one in call.arguments]
     except TopologyError:
         return
     if complaint := aggregate.complaint(types):
@@ -313,8 +333,18 @@ def _gives_rows(tree: Expression) -> bool:
 
 def ksql_result_type(expression: Expression, columns: Mapping[str, str], meaning: KsqlMeaning = KsqlMeaning()) -> str:
     """The type of an expression, or of an aggregate, in which times of the day are `time`; TopologyError as the analyzer has it."""
-    tree = _Translation(meaning, columns, keeps_times=True).of(expression)
-    bare, schema = _without_steps(tree, _schema_of(columns))
+    translation = _Translation(meaning, columns, keeps_times=True)
+    try:
+        return _result_type(expression, translation)
+    except TopologyError:
+        if all(nearest_type(type) == type for type in columns.values()):
+            raise
+        return _result_type(expression, replace(translation, widens=True))
+
+
+def _result_type(expression: Expression, translation: _Translation) -> str:
+    """The type of an expression as a translation has it."""
+    bare, schema = _without_steps(translation.of(expression), _schema_of(translation.columns))
     return ANALYZER.project(schema, [("", bare)])[0][1].type
 
 
