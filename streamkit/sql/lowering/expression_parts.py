@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from streamkit.expressions.aggregates import aggregate_named
+from streamkit.expressions.ksql.failures import NULL_AS_A_WHOLE
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, PythonCall, Reference
+from streamkit.plan.on_error import NULL_ON_FAILURE
 from streamkit.sql.lowering.script_text import PartPlaces
 
 EXPLODING = ("explode", "explode_outer", "posexplode", "posexplode_outer")
@@ -38,6 +40,14 @@ def rewritten(expression: Expression, change: Change, places: PartPlaces) -> Exp
         case Lambda(_, body):
             within = rewritten(body, lambda part: None if is_parameter(part, expression) else change(part), places)
             return expression if within is body else places.replaced(replace(expression, body=within), expression)
+    return expression
+
+
+def inside_of_column(expression: Expression) -> Expression:
+    """What a column keeps, as it is inside of another expression, where nothing says that it is null where it fails."""
+    match expression:
+        case Call(function, (inner,)) if function in (NULL_ON_FAILURE, NULL_AS_A_WHOLE):
+            return inner
     return expression
 
 

@@ -11,18 +11,16 @@ from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import Table
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.core.column import Column
-from streamkit.expressions.ksql.failures import NULL_AS_A_WHOLE
 from streamkit.expressions.ksql.times_of_day import AS_TIME
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
 from streamkit.plan.expression_text import GROUP_VALUES, expression_name, expression_text
 from streamkit.plan.location import written_at
-from streamkit.plan.on_error import NULL_ON_FAILURE
 from streamkit.plan.window_kinds.hopping import TimeWindow
 from streamkit.plan.window_kinds.session import SessionWindow
 from streamkit.plan.windows import WindowKind
 from streamkit.sql.lowering.exploding import ChosenItem
-from streamkit.sql.lowering.expression_parts import below, calls, is_aggregate, rewritten
+from streamkit.sql.lowering.expression_parts import below, calls, inside_of_column, is_aggregate, rewritten
 from streamkit.sql.lowering.meaning import DAY_MS
 from streamkit.sql.lowering.names import QueryNames, listing
 from streamkit.sql.lowering.scope import BOUNDS, Scope, ScopeColumn, fresh_name, numbered_name
@@ -93,7 +91,7 @@ class Aggregation:
         having = None if self.query.having is None else self.with_results(self.query.having, items)
         aggregates = self._aggregates(items, having, group)
         columns: dict[Expression, Expression] = {one.expression: _column(one.name) for one in group}
-        columns = {**{_inner(one.expression): one.over for one in group}, **columns}
+        columns = {**{inside_of_column(one.expression): one.over for one in group}, **columns}
         columns |= {call: _column(name) for name, call in aggregates}
         chosen = tuple(replace(item, expression=self._over(item.expression, columns, item.span)) for item in items)
         if having is not None and self.query.having is not None:
@@ -192,7 +190,7 @@ class Aggregation:
         for call in inner:
             if call not in found:
                 # A function in Python is shown with the values, as it was written: rep(n) is rep of the column n.
-                named = _inner(call.arguments[0]) if call.function == GROUP_VALUES else call
+                named = inside_of_column(call.arguments[0]) if call.function == GROUP_VALUES else call
                 found[call] = fresh_name(expression_name(named), [*taken, *found.values(), *names])
         for call in found:
             if any(calls(argument, is_aggregate) for argument in call.arguments):
@@ -297,14 +295,6 @@ class Aggregation:
             f"{column.name!r} is neither grouped by nor inside of an aggregate, so a group has no one value of it; {where}; "
             f"expected it in GROUP BY, or in an aggregate such as MAX({column.name})"
         )
-
-
-def _inner(expression: Expression) -> Expression:
-    """An expression as it is inside of another one, where nothing says that it is null where it fails."""
-    match expression:
-        case Call(function, (inner,)) if function in (NULL_ON_FAILURE, NULL_AS_A_WHOLE):
-            return inner
-    return expression
 
 
 def _column(name: str) -> Reference:

@@ -16,6 +16,7 @@ from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part as dotted_part
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
+from streamkit.plan.expression_text import OF_KSQL
 from streamkit.plan.inputs import sources_of
 from streamkit.plan.join_window import JoinWindow
 from streamkit.plan.joining import WIDENINGS
@@ -23,7 +24,7 @@ from streamkit.plan.location import written_at
 from streamkit.plan.operator import Key
 from streamkit.plan.window_kinds.hopping import TimeWindow
 from streamkit.plan.window_kinds.session import SessionWindow
-from streamkit.sql.lowering.expression_parts import conjuncts, references
+from streamkit.sql.lowering.expression_parts import conjuncts, inside_of_column, references
 from streamkit.sql.lowering.meaning import DAY_MS, Meaning
 from streamkit.sql.lowering.names import ROWKEY, QueryNames
 from streamkit.sql.lowering.scope import BOUNDS, AnyRows, Scope, ScopeColumn, fresh_name
@@ -217,23 +218,18 @@ class Joining:
         """
         What a further join compares: the key of the joins before it, where the query has a column that one of them compared with that key.
 
-        In ksqlDB both columns of an equality are the key, also where a LEFT or RIGHT JOIN found no row, so that one of them is null. So are
-        the keys of tables behind a FULL JOIN, whose key is one of its own; streams are moved to what is compared there. In Spark's dialect
-        each column is its side's, and the key of a FULL JOIN of tables is the first of all of them that is not null.
+        In Spark's dialect each column is its side's, and the key of a FULL JOIN of tables is the first of all of them that is not null.
         """
         is_table = isinstance(left.rows, Table)
+        if self.meaning.names_results:
+            return key_compared(compared, left, is_of_tables=is_table) or compared
         copies = [one for one in left.columns or () if one.copied and one.copied in (left.key or ())]
         keys = {Reference(dotted_part(one.column)): one.copied for one in copies}
-        if not self.meaning.names_results:
-            parts = compared.arguments if is_table and isinstance(compared, Call) and compared.function in FIRST_VALUES else ()
-            whole = {keys.get(part) for part in parts if isinstance(part, Reference)}
-            sources = {one.source for one in copies if Reference(dotted_part(one.column)) in parts}
-            is_key = len(whole) == 1 and None not in whole and sources == set(left.sources)
-            return Reference(dotted_part(str(whole.pop()))) if is_key else compared
-        if (left.made_up_key and not is_table) or not isinstance(compared, Reference):
-            return compared
-        key = keys.get(compared)
-        return compared if key is None else Reference(dotted_part(key))
+        parts = _first_values(compared) if is_table else ()
+        whole = {keys.get(part) for part in parts if isinstance(part, Reference)}
+        sources = {one.source for one in copies if Reference(dotted_part(one.column)) in parts}
+        is_key = len(whole) == 1 and None not in whole and sources == set(left.sources)
+        return Reference(dotted_part(str(whole.pop()))) if is_key else compared
 
     def _check_types(self, one: Expression, other: Expression, left: Scope, right: Scope, span: TextSpan) -> None:
         """TopologyError for values of two types in a dialect that compares those of one type alone."""
@@ -494,7 +490,8 @@ class Joining:
             elif one.is_shown and one.column in partners:
                 own = partners[one.column]
                 columns.append(replace(one, column=own, type=given.get(own)))
-        is_kept = left.scope.made_up_key and key == left.scope.key and not self.meaning.names_results
+        is_compared = self.meaning.names_results and left.compares_key  # so what it is compared with is the key, too
+        is_kept = left.scope.made_up_key and key == left.scope.key and not is_compared
         made_up = is_kept or kind == FULL or (self.meaning.names_results and self._is_of_expressions(left, right))
         sources = (*left.scope.sources, *right.scope.sources)
         computed = {} if kind == FULL else left.scope.computed
@@ -544,6 +541,33 @@ class Joining:
         return self.text.error(f"{what}; expected {expected}", self.clause.span)
 
 
+def key_compared(compared: Expression, left: Scope, *, is_of_tables: bool) -> Reference | None:
+    """
+    The key that a further join compares in the ksql dialect, if a column is compared that a join before it compared; None of anything else.
+
+    In ksqlDB both columns of an equality are the key, also where a LEFT or RIGHT JOIN found no row, so that one of them is null. So are
+    the keys of tables behind a FULL JOIN, whose key is one of its own, and the first of them that is not null; streams are moved to what is
+    compared there.
+    """
+    if left.made_up_key and not is_of_tables:
+        return None
+    keys = {Reference(dotted_part(one.column)): one.copied for one in left.columns or () if one.copied in (left.key or ())}
+    first_values = _first_values(compared) if is_of_tables else ()
+    if first_values:
+        keys |= {Reference(dotted_part(name)): name for name in left.key or ()}
+    found = {keys.get(one) if isinstance(one, Reference) else None for one in first_values or (compared,)}
+    name = found.pop() if len(found) == 1 else None
+    return None if name is None else Reference(dotted_part(name))
+
+
+def _first_values(expression: Expression) -> tuple[Expression, ...]:
+    """What an expression gives the first of that is not null; nothing of another one."""
+    match inside_of_column(expression):
+        case Call(function, arguments) if function.removeprefix(OF_KSQL) in FIRST_VALUES:
+            return arguments
+    return ()
+
+
 def is_asked_for(column: ScopeColumn, outside: NamedOutside, clause: JoinClause, meaning: Meaning) -> bool:
     """Whether a query names a column of its own side, and not the one that both have under one name."""
     if not column.is_shown:
@@ -573,7 +597,7 @@ def _both(left: Scope, right: Scope) -> Scope:
     )  # no column of the left side, however it is called
     columns = (*(left.columns or ()), *others)
     unknown = (*left.partly_known, *right.partly_known)
-    return Scope(left.rows, (*left.sources, *right.sources), columns, None, left.joined, partly_known=unknown)
+    return Scope(left.rows, (*left.sources, *right.sources), columns, left.key, left.joined, left.made_up_key, unknown)
 
 
 def windows_in_keys(rows: AnyRows, known: str | None = None) -> str | None:

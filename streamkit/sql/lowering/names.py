@@ -182,8 +182,10 @@ class QueryNames:
         if source is None and (made_up := self.scope.made_up_column) and name == self.made_up_name:
             return Reference(part(made_up))
         if (bound := self.meaning.bound(name)) is not None:
-            every = self.scope.columns or ()
-            found = [one.column for one in every if one.is_bound and one.name == bound and source in (None, one.source)]
+            every = [one for one in self.scope.columns or () if one.is_bound and one.name == bound]
+            found = [one.column for one in every if source in (None, one.source)]
+            of_join = [one.column for one in every if source is None and not one.source]  # where no side is there in each row
+            found = of_join or found
             is_in_key = source is None and bound in found  # also where a side of a join has a bound of its own
             column = bound if is_in_key or (not found and bound in self.others) else next(iter(found), None)
             return None if column is None else Call("unix_timestamp", (Reference(part(column)),))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from streamkit.plan.dotted_name import part, parts_of
+from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Call, Expression, Reference
-from streamkit.sql.lowering.joining import FULL, RIGHT
-from streamkit.sql.lowering.scope import BOUNDS, Scope, fresh_name
+from streamkit.sql.lowering.joining import FULL, INNER, LEFT, RIGHT
+from streamkit.sql.lowering.scope import Scope, fresh_name
 
 KEY = "key\N{GREEK SMALL LETTER LAMDA}"  # begins names of columns that no query can write
 Pair = tuple[Expression, Expression]  # what a condition says is equal, of the left and of the right side
@@ -27,21 +27,14 @@ class JoinedKey:
     columns: tuple[tuple[str, Expression], ...] = ()
 
 
-def key_compared(compared: Expression, left: Scope, *, is_of_tables: bool) -> Reference | None:
-    """The key of the joins before this one, if a column is compared that one of them compared; streams are moved to that column behind a FULL JOIN."""
-    if left.made_up_key and not is_of_tables:
-        return None
-    copies = {Reference(part(one.column)): one.copied for one in left.columns or () if one.copied in (left.key or ())}
-    return Reference(part(copies[compared])) if isinstance(compared, Reference) and compared in copies else None
-
-
 def joined_key(scope: Scope, pairs: Sequence[Pair], kind: str, keys: Sequence[Sequence[str] | None] | None) -> JoinedKey:
     """
     The scope of a join with its key.
 
     `scope` is that of both sides, with the key of the left one. `keys` are those of two tables, as far as they are known; None of streams.
     """
-    keys = None if keys is None else [None if one is None else [name for name in one if name not in BOUNDS] for one in keys]
+    bounds = {one.column for one in scope.columns or () if one.is_bound}
+    keys = None if keys is None else [None if one is None else [name for name in one if name not in bounds] for one in keys]
     if not pairs:
         return JoinedKey(replace(scope, key=None, made_up_key=False))
     if keys is not None and None not in keys:
@@ -50,7 +43,9 @@ def joined_key(scope: Scope, pairs: Sequence[Pair], kind: str, keys: Sequence[Se
             return JoinedKey(replace(scope, key=None, made_up_key=False))
         if covers != [True, True]:  # a foreign key
             kept = keys[0 if covers[1] else 1]
-            return JoinedKey(replace(scope, key=tuple(kept or ()), made_up_key=scope.made_up_key and covers[1]))
+            return JoinedKey(
+                replace(scope, key=tuple(kept or ()), made_up_key=scope.made_up_key and covers[1] and kind in (INNER, LEFT))
+            )
     value: Callable[[Expression, Expression], Expression] = {
         FULL: lambda one, other: Call("coalesce", (one, other)),
         RIGHT: lambda _, other: other,

@@ -8,18 +8,28 @@ from dataclasses import dataclass, field, replace
 from streamkit.dsl.stream import Stream
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.core.operation import columns_of
-from streamkit.names import ORDER, TIMESTAMP, WINDOW_START
+from streamkit.names import ORDER, TIMESTAMP, WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part, parts_of
 from streamkit.plan.expression import Call, Expression, Literal, Reference, TypedExpression
 from streamkit.plan.expression_text import OF_KSQL
-from streamkit.sql.lowering.expression_parts import calls, conjuncts, is_aggregate, references, rewritten
-from streamkit.sql.lowering.joining import FULL, INNER, LEFT, RIGHT, SESSION, NamedOutside, is_asked_for, windows_in_keys
+from streamkit.sql.lowering.expression_parts import calls, conjuncts, inside_of_column, is_aggregate, references, rewritten
+from streamkit.sql.lowering.joining import (
+    FULL,
+    INNER,
+    LEFT,
+    RIGHT,
+    SESSION,
+    NamedOutside,
+    is_asked_for,
+    key_compared,
+    windows_in_keys,
+)
 from streamkit.sql.lowering.meaning import Meaning
 from streamkit.sql.lowering.names import QueryNames
 from streamkit.sql.lowering.scope import BOUNDS, OF_ROWS, AnyRows, Scope, ScopeColumn, bounds_in, fresh_name, key_first
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.input import PullInput
-from streamkit.sql.pull.joined_key import Pair, joined_key, key_compared
+from streamkit.sql.pull.joined_key import Pair, joined_key
 from streamkit.sql.pull.plan import PlannedJoin, PlannedSide, PullPlan, TypedColumns
 from streamkit.sql.pull.relation import PullRelation, PullRelations, no_relation, rows_of_query
 from streamkit.sql.pull.source import RECORD_TYPES
@@ -258,8 +268,9 @@ class _SidesReading:
         one, other = (one, other) if reads[1] == {True} else (other, one)
         key = key_compared(one, left.scope, is_of_tables=not left.is_of_records)
         if key is not None:
-            before, one = one, key
-            condition = rewritten(condition, lambda each: key if each == before else None, self.text.places)
+            before = (one, inside_of_column(one))  # as a value of its own, and in the condition
+            one = key
+            condition = rewritten(condition, lambda each: key if each in before else None, self.text.places)
         return condition, (one, other)
 
     def _with_key(
@@ -271,7 +282,32 @@ class _SidesReading:
         made = _analyzed(scope, found.columns)
         hidden = [ScopeColumn("", name, name, typed.type, is_shown=False) for name, typed in made]
         with_key = replace(found.scope, columns=(*(found.scope.columns or ()), *hidden))
+        if join.kind in (RIGHT, FULL) and side.has_windows and (before := _bounds_of_key(left.scope)):
+            bounds = self._bounds_of_both(left, side, before)
+            columns = [one for one in with_key.columns or () if one.source or not one.is_bound]
+            for name, both in bounds.items():
+                column = fresh_name(f"{BOTH}_{name}", with_key.names)
+                made += _analyzed(scope, [(column, both)])
+                columns.append(ScopeColumn("", name, column, "timestamp", is_shown=False, is_bound=True))
+            with_key = replace(with_key, columns=tuple(columns))
         return with_key, replace(join, coalesced=(*join.coalesced, *made))
+
+    def _bounds_of_both(self, left: JoinedSides, side: _Side, before: Mapping[str, str]) -> dict[str, Expression]:
+        """
+        The window in the key of a join that keeps rows of its right side alone.
+
+        Of windows of two lengths it is as long as those of the left side, which the key of a query that goes on has.
+        """
+        own = [
+            windows_in_keys(one.read.rows)
+            for one in (*left.sides, side)
+            if isinstance(one.read, PullRelation) and one.has_windows
+        ]
+        bounds: dict[str, Expression] = {name: _reference(side.bound(name)) for name in before}
+        if None not in own and own[0] != own[-1]:
+            start = _millis(_reference(side.bound(WINDOW_START)))
+            bounds[WINDOW_END] = Call("timestamp_millis", (Call("add", (start, Literal(int(str(own[0]))))),))
+        return {name: Call("coalesce", (_reference(before[name]), bound)) for name, bound in bounds.items()}
 
     def _lonely(
         self, left: JoinedSides, side: _Side, keys: Sequence[tuple[TypedExpression, TypedExpression]]
@@ -293,7 +329,8 @@ class _SidesReading:
                 clause.span,
             )
         names = (WINDOW_START,) if len(kinds) > 1 and None not in kinds else BOUNDS
-        return [Call("eq", (_reference(first.bound(name)), _reference(side.bound(name)))) for name in names]
+        own = _bounds_of_key(left.scope)
+        return [Call("eq", (_reference(own[name]), _reference(side.bound(name)))) for name in names]
 
     def _split(
         self, scope: Scope, parts: Sequence[Expression], side: _Side, at: Location
@@ -334,14 +371,14 @@ class _SidesReading:
         within = clause.within
         if within is None:
             return []
-        others = [one for one in left.sides if one.has_times]
-        if len(others) != 1 or not side.has_times:
+        streams = [one for one in left.sides if one.has_times]
+        if not streams or not side.has_times:
             raise self.text.error(
                 "WITHIN is about the times of the records of two streams; expected none of it here", clause.span
             )
-        mine, theirs = (
-            _millis(_reference(next(name for name, own in one.own.items() if own == TIMESTAMP))) for one in (others[0], side)
-        )
+        times = [_reference(next(name for name, own in one.own.items() if own == TIMESTAMP)) for one in (*streams, side)]
+        *of_left, theirs = map(_millis, times)  # a record that joins have made has the newest time of those it is made of
+        mine = of_left[0] if len(of_left) == 1 else Call("greatest", tuple(of_left))
         return [
             Call("ge", (theirs, Call("subtract", (mine, Literal(within.before_ms))))),
             Call("le", (theirs, Call("add", (mine, Literal(within.after_ms))))),
@@ -569,6 +606,13 @@ def _with_both(
             is_own = name in asked and name not in compared.values()
             found[name] = replace(one, copied=name) if is_own else replace(one, column=new[_identity(one)], copied="")
     return replace(scope, columns=tuple(columns)), replace(join, coalesced=tuple(coalesced)), found, new
+
+
+def _bounds_of_key(scope: Scope) -> dict[str, str]:
+    """The columns of the window in the key of the rows so far, by the names of the bounds: of a join, else of its first side with windows."""
+    bounds = [one for one in scope.columns or () if one.is_bound]
+    of_join, of_sides = [one for one in bounds if not one.source], [one for one in bounds if one.source]
+    return {one.name: one.column for one in (*reversed(of_sides), *of_join)}
 
 
 def _millis(time: Reference) -> Expression:

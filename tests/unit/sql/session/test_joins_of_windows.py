@@ -58,6 +58,54 @@ def test_once_as_persistent(log: sk.Log, sql: sk.SqlSession, first: str, second:
     assert sorted(persistent, key=str) == sorted(once, key=str) == sorted(wanted | (alone if "LEFT" in kind else set()), key=str)
 
 
+KINDS = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]
+HELD = {"A": (0, 1000, 5000), "B": (0, 2000, 5000, 7000), "C": (0, 1000, 2000, 3000)}  # the starts of the windows of each table
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "windows", [(SECOND, SECOND, SECOND), (FIVE, SECOND, FIVE), (SECOND, FIVE, FIVE), (SESSION, SESSION, SESSION)]
+)
+def test_tables_once_as_persistent(log: sk.Log, sql: sk.SqlSession, windows: tuple[str, str, str], kind: str) -> None:
+    """
+    Of two tables and of three, the key has the window of the sides that are there, and each side has its own.
+
+    A row of the right side alone is in a window as long as those of the left side, which the key is read with.
+    """
+    for name, window in zip(HELD, windows, strict=True):
+        sql.execute(declared("TABLE", name, f"V{name}", window))
+        with log.producer() as producer:
+            for start in HELD[name]:
+                value = b'{"V%s": %d}' % (name.encode(), start)
+                producer.send(name, {"key": key(window, start, start + 7), "value": value, "_timestamp": start})
+    shown = "WINDOWSTART AS S, WINDOWEND AS E, A.WINDOWSTART AS AS1, A.WINDOWEND AS AE1, B.WINDOWSTART AS BS, B.WINDOWEND AS BE, VA, VB"
+    joins = {f"{shown} FROM A {kind} B ON A.ID = B.ID": ("A", kind)}
+    for other in KINDS:
+        joins[f"{shown}, VC FROM A {kind} B ON A.ID = B.ID {other} C ON {'A' if kind != 'RIGHT JOIN' else 'B'}.ID = C.ID"] = (
+            "C",
+            other,
+        )
+    queries: list[str] = []
+    for items, (name, last) in joins.items():
+        keys = ["ROWKEY", "A.ID", "B.ID", *(["C.ID"] if name == "C" else [])]
+        for one in keys if last == "FULL JOIN" else keys[1:]:
+            try:
+                sql.execute(f"CREATE TABLE O{len(queries)} AS SELECT {one} AS K, {items};")
+            except StreamKitError:
+                continue
+            queries.append(f"SELECT {one} AS K, {items}")
+            break
+    assert sql.catch_up(60)
+    for number, query in enumerate(queries):
+        names = sql.query(query).column_names
+        once, kept = (
+            sorted(map(str, (list(row.values()) for row in sql.query(text).to_pylist())))
+            for text in (query, f"SELECT {', '.join(names)} FROM O{number}")
+        )
+        assert once == kept, query
+    assert len(queries) >= 4
+
+
 def test_sessions_beside_other_windows(sql: sk.SqlSession) -> None:
     """They are refused by a query that is run once, too, since no key of the one is a key of the other."""
     sql.execute(declared("STREAM", "A", "V", SECOND) + declared("TABLE", "T", "W", SESSION))

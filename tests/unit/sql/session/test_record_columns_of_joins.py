@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 
@@ -97,6 +98,34 @@ def test_records_behind_queries_in_from_meet_within_a_time(sql: sk.SqlSession) -
     expected = sql.query("SELECT k, v, x FROM r").to_pylist()
     assert expected == [{"K": "a", "V": 5, "X": 78}]
     assert sql.query(f"SELECT {items}").to_pylist() == expected
+
+
+@pytest.mark.parametrize("dialect", ["ksql", "spark"])
+@pytest.mark.parametrize("within", ["2 SECONDS", "(1 SECOND, 3 SECONDS)"])
+def test_three_streams_that_meet_within_a_time(dialect: str, within: str) -> None:
+    """A record that a join has made has the newest time of both records, and so it meets those of a third stream, run once as in a query that goes on."""
+    random = Random(f"{dialect} {within}")
+    within = f"{within} GRACE PERIOD 1 HOUR"
+    with sk.open_log(":memory:") as log, sk.SqlSession(log, settings={"streamkit.sql.dialect": dialect}, engine="local") as sql:
+        time = "ROWTIME" if dialect == "ksql" else "_timestamp"
+        options = "VALUE_FORMAT = 'JSON', PARTITIONS = 1" if dialect == "ksql" else "PARTITIONS = 1"
+        sql.execute(f"CREATE TABLE t (k INT PRIMARY KEY, n INT) WITH ({options})")
+        sql.execute(f"INSERT INTO t (k, n, {time}) VALUES (1, 1, 0), (2, 2, 0)")
+        for name in ("a", "b", "c"):
+            sql.execute(f"CREATE STREAM {name} (k INT KEY, n INT) WITH ({options})")
+            rows = [(random.choice((1, 2)), number, random.randrange(1, 9000)) for number in range(12)]
+            sql.execute(f"INSERT INTO {name} (k, n, {time}) VALUES {', '.join(map(str, rows))}")
+        chains = (
+            f"a JOIN b WITHIN {within} ON a.k = b.k JOIN c WITHIN {within} ON a.k = c.k",
+            f"a JOIN b WITHIN {within} ON a.k = b.k JOIN t ON a.k = t.k JOIN c WITHIN {within} ON a.k = c.k",
+        )
+        for number, chain in enumerate(chains):
+            query = f"SELECT a.k AS k, a.n AS x, b.n AS y, c.n AS z FROM {chain}"
+            sql.execute(f"CREATE STREAM r{number} WITH (PARTITIONS = 1) AS {query}")
+            assert sql.catch_up(60)
+            once, kept = sql.query(query), sql.query(f"SELECT * FROM r{number}")
+            assert sorted(map(str, once.to_pylist())) == sorted(map(str, kept.to_pylist())), query
+            assert 12 < once.num_rows < sql.query(query.replace("2 SECONDS", "1 DAY").replace("3 SECONDS", "1 DAY")).num_rows
 
 
 def test_sources_that_differ_in_case(sql: sk.SqlSession) -> None:
