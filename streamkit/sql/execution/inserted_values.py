@@ -126,9 +126,8 @@ class InsertedValues:
         at, analyzer, schema = self.state.text.at(written.span), ExpressionAnalyzer(script.time_zone), _schema(batch.types)
         wanted: Expression = Cast(script.meaning.expression(batch.expression, {}), type)
         ((_, plain),) = analyzer.project(schema, [(name, batch.expression)], at)
-        if name == TIMESTAMP and (
-            plain.type in FLOATS or decimal_of(plain.type)
-        ):  # a cast would read seconds, and wrap what is too large
+        has_fraction = plain.type in FLOATS or decimal_of(plain.type) is not None
+        if name == TIMESTAMP and has_fraction:  # a cast would read seconds, and wrap what is too large
             raise self.state.error(
                 f"{name} is a time, or whole milliseconds of BIGINT, and the value {plain.type}; expected one of these",
                 written.span,

@@ -392,9 +392,8 @@ class Joining:
     def _computed_name(self, part: Expression, taken: Iterable[str]) -> str:
         """The name that SELECT gives to this expression, else that of a made-up key."""
         made_up = ROWKEY if self.meaning.names_results else MADE_UP_KEY
-        if (
-            self.meaning.names_results and ROWKEY in self.outside.columns
-        ):  # the query names the key, and has the expression beside it
+        names_key = self.meaning.names_results and ROWKEY in self.outside.columns
+        if names_key:  # which the query has beside the expression
             return fresh_name(made_up, taken)
         return fresh_name(next((name for name, expression in self.outside.aliases if expression == part), made_up), taken)
 

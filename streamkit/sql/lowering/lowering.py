@@ -382,9 +382,8 @@ class QueryLowering:
                 type = scope.type_of(expression, self.text.at(written.span))
                 made[expression] = ScopeColumn("", name, name, type, is_shown=self.meaning.names_results)
         with written_at(self.text.at(span)):
-            rows = (
-                rows.with_columns(*of_values) if of_values else rows
-            )  # a deletion has no values, also where the expression has one of nulls
+            if of_values:  # a deletion has no values, also where the expression has one of nulls
+                rows = rows.with_columns(*of_values)
             keyed = rows.select_key(*columns) if columns else rows.without_key()
         kept = None if scope.columns is None else (*scope.columns, *made.values())
         if kept is not None and self.meaning.names_results:
