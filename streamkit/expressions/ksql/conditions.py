@@ -43,15 +43,13 @@ def _between_rule(call: Invocation) -> TypedExpression:
 @operator("in")
 def _in_rule(call: Invocation) -> TypedExpression:
     """Null is in no list, and no member that is null is found."""
-    if needs_more_digits(value.type for value in call.values):
-        value, *members = (one for place, one in enumerate(call.values) if not place or one.type != "void")
+    value, *members = (one for place, one in enumerate(call.values) if not place or one.type != "void")
+    if members and (needs_more_digits(one.type for one in call.values) or any(has_map(one.type) for one in call.values)):
         return reduce(lambda one, other: call.of("or", one, other), [call.of("ksql_eq", value, one) for one in members])
     values = [
         one if one.type == given.type else null_nested(one)
         for one, given in zip(listed_as_one_type(call, call.values), call.values, strict=True)
     ]
-    if has_map(values[0].type):
-        raise RuleError("IN does not go with maps")
     return call.of("coalesce", call.of("in", *values), literal(False, "boolean"))
 
 

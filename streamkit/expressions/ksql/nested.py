@@ -16,6 +16,7 @@ from streamkit.expressions.core.elements import (
     structs_of,
     validity,
 )
+from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.operation import (
     Invocation,
     RuleError,
@@ -62,10 +63,17 @@ def _item_rule(call: Invocation) -> TypedExpression:
     raise RuleError(f"[] takes an ARRAY or a MAP; found {ksql_type(value.type)}")
 
 
-@operation("ksql_element", nullable=always_nullable)
+def _place_may_be_null(expression: TypedExpression) -> bool:
+    place = expression.arguments[1]
+    return place.name != "literal" or place.value is None
+
+
+@operation("ksql_element", strict=False, fails=_place_may_be_null, nullable=always_nullable, looks_in_order=(0, 1))
 @on_columns
 def _element(_: TypedExpression, values: pa.Array, index: pa.Array) -> pa.Array:
+    """Of a null array nobody looks at the place; of another one a null place fails."""
     elements = Elements.of(values)
+    check_rows(elements.valid & ~validity(index), "the place in an array is null")
     numbers = as_numbers(index)
     places = np.where(numbers > 0, numbers - 1, numbers + elements.lengths)
     inside = (places >= 0) & (places < elements.lengths) & validity(index) & (numbers != 0)

@@ -12,6 +12,7 @@ from streamkit.expressions.core.elements import truth
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, function
 from streamkit.expressions.core.spark_text import spark_text, unseen
 from streamkit.expressions.ksql.casts import converted, is_castable
+from streamkit.expressions.ksql.nested_failures import null_nested
 from streamkit.expressions.ksql.signature import is_number, ksql_type, widened, wider
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import OF_KSQL
@@ -22,6 +23,7 @@ SIGNS = {
 }  # fmt: skip
 TRUE = ("t", "tr", "tru", "true", "y", "ye", "yes")
 FALSE = ("f", "fa", "fal", "fals", "false", "n", "no")
+READ_FROM_TEXTS = ("date", "timestamp", "time", "binary")
 OPERATORS: set[str] = set()  # the names that have a rule
 OperatorRule = Callable[[Invocation], TypedExpression]
 
@@ -63,20 +65,29 @@ def flags(found: Datum) -> np.ndarray:
 
 
 def listed_as_one_type(call: Invocation, values: Sequence[TypedExpression]) -> list[TypedExpression]:
-    """Values as one type: numbers widen, and beside the first value that is not null constants become what it is."""
+    """
+    Values as one type: numbers widen, and beside the first value that is not null constants become what it is.
+
+    Beside a time or BYTES texts become that, each null where it fails, as ksqlDB casts them.
+    """
     common: str | None = "void"
     for value in values:
         common = common and wider(common, value.type)
     if common is None:
         common = _type_of_list(call, values)
-    return [as_type(call, value, common) for value in values]
+    listed = [as_type(call, value, common) for value in values]
+    if common not in READ_FROM_TEXTS:
+        return listed
+    return [null_nested(one) if given.type == "string" else one for one, given in zip(listed, values, strict=True)]
 
 
 def _type_of_list(call: Invocation, values: Sequence[TypedExpression]) -> str:
-    """The type of a list of values: constants become the type of the first value that is not null."""
+    """The type of a list of values: constants become the type of the first value that is not null, and texts that of a time or BYTES."""
     found = next(value.type for value in values if value.type != "void")
     for value in values:
-        common = wider(found, constant_type(value, found))
+        read = {found, value.type} - {"string"}
+        is_read = len(read) == 1 and read.issubset(READ_FROM_TEXTS)
+        common = read.pop() if is_read else wider(found, constant_type(value, found))
         if common is None and not (value.name == "literal" and is_castable(value.type, found)):
             types = ", ".join(ksql_type(one.type) for one in values)
             raise RuleError(f"{sign_of(call)} has values that do not go together: {types}; cast some of them")
