@@ -271,6 +271,10 @@ class _SidesReading:
             before = (one, inside_of_column(one))  # as a value of its own, and in the condition
             one = key
             condition = rewritten(condition, lambda each: key if each in before else None, self.text.places)
+        match condition:  # each side is null where it fails, so that a record whose side fails has no key
+            case Call(null_on_failure, (Call(compared, (_, _) as parts, written),)) if inside_of_column(condition) != condition:
+                values = tuple(each if isinstance(each, Reference) else Call(null_on_failure, (each,)) for each in parts)
+                condition = self.text.places.replaced(Call(compared, values, written), condition)
         return condition, (one, other)
 
     def _with_key(

@@ -40,15 +40,26 @@ def inserted(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("compared", "wanted"), [("L.K = R.K", (1, 3, 3, 5)), ("L.A = R.B", (2, 3, 3, 4))])
+@pytest.mark.parametrize(
+    ("compared", "wanted"),
+    [
+        ("L.K = R.K", (1, 3, 3, 5)),
+        ("L.A = R.B", (2, 3, 3, 4)),
+        ("10 / L.A = 10 / R.B", (2, 3, 3, 4)),
+        ("CAST(CAST(L.A AS STRING) AS INT) = R.B + 0", (2, 3, 3, 4)),
+        ("L.K = 6 / R.B", (2, 3, 3, 4)),
+    ],
+)
 def test_streams(ksql: sk.SqlSession, compared: str, wanted: tuple[int, ...], kind: str) -> None:
-    """A record whose compared column is null gives nothing, on whichever side a join keeps records without a partner."""
+    """A record whose compared column or expression is null, or fails, gives nothing, on whichever side a join keeps records without a partner."""
     left, right = compared.split(" = ")
-    key = {"RIGHT JOIN": f"{right} AS KEY", "FULL JOIN": "ROWKEY"}.get(kind, f"{left} AS KEY")
+    is_made_up = kind == "FULL JOIN" or ("L.K" not in compared and left != "L.A")
+    key = "ROWKEY" if is_made_up else f"{right} AS KEY" if kind == "RIGHT JOIN" and "/" not in right else f"{left} AS KEY"
     joined = f"FROM L {kind} R WITHIN 1 SECOND GRACE PERIOD 0 SECONDS ON {compared}"
     ksql.execute(STREAMS + f"CREATE STREAM O AS SELECT {key}, AS_VALUE(L.K) AS LK, AS_VALUE(A) AS A, AS_VALUE(B) AS B {joined};")
-    inserted(ksql, "L", "A", [(1, 1), (None, 2), (3, None), (4, 4), (None, None)])
-    inserted(ksql, "R", "B", [(1, 1), (None, 2), (5, None), (6, 6), (None, None)])
+    failing = [(9, 0)] if "/ L.A" in compared or "/ R.B" in compared else []
+    inserted(ksql, "L", "A", [(1, 1), (None, 2), (3, None), (4, 4), (None, None), *(failing if "/ L.A" in compared else [])])
+    inserted(ksql, "R", "B", [(1, 1), (None, 2), (5, None), (6, 6), (None, None), *failing])
     inserted(ksql, "L", "A", [(None, None)], LATE_MS)
     inserted(ksql, "R", "B", [(None, None)], LATE_MS)
     assert ksql.catch_up(60)
