@@ -86,6 +86,8 @@ def decoded(decoding: Decoding, source: Input, at: Location | None) -> DecodedSc
     _check_bytes("keys", decoding.keys, keys, topic, at)
     _check_texts(format, values, topic, at)
     read = replace(codec.with_message, schema=codec.reader_schema)
+    if read.name == "kafka" and not read.schema and len(values):  # the topic was declared without a value, which this reader has
+        read = replace(read, schema=values.ddl())
     return DecodedSchema(keys, values, with_key_schema(decoding.keys, keys), read)
 
 

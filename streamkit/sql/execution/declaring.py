@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streamkit.dsl.topology import Topology
-from streamkit.errors import SchemaError, StreamKitError
+from streamkit.errors import SchemaError, StreamKitError, TopologyError
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.catalog.sql_types import StoredType
@@ -308,8 +308,13 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
         if folded(name) in names:
             raise state.error(f"{known.name} has a column {name!r} already", column.span)
         names.add(folded(name))
-    columns = (*known.columns, *({"name": name, "type": type, "role": ""} for name, type in added))
-    altered = replace(known, columns=columns)
+    altered = known
+    for (name, type), column in zip(added, statement.columns, strict=True):
+        altered = replace(altered, columns=(*altered.columns, {"name": name, "type": type, "role": ""}))
+        try:
+            state.reading.check_declared(altered)
+        except TopologyError as error:
+            raise state.error(error.message, column.span) from None
     _check_kept(state, known, altered, span)
     state.definitions = state.definitions.with_source(altered)
     topic = state.definitions.find_topic(known.topic)

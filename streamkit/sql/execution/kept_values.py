@@ -2,7 +2,7 @@
 Whether a changed declaration still reads the records that its topic has.
 
 JSON and columns have names. Other formats of the ksql dialect know a column by its place among the bytes, so another order of columns would
-exchange values, and another type or number of columns would lose them.
+exchange values, and another type or number of columns would lose them. KAFKA, which has one column, does not tell its type either.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.sql.execution.avro_columns import add_avro_columns
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.script.declared_source import HEADERS_ROLE
-from streamkit.sql.script.properties import WITH_REGISTRY
+from streamkit.sql.script.properties import NATIVE, WITH_REGISTRY
 from streamkit.sql.tree.span import TextSpan
 
-AVRO, DELIMITED = "AVRO", "DELIMITED"
+AVRO, DELIMITED, KAFKA = "AVRO", "DELIMITED", "KAFKA"
 PROTOBUFS = ("PROTOBUF", "PROTOBUF_NOSR")  # a column behind the others has its default in values that lack it
-BY_PLACE = (AVRO, DELIMITED, *PROTOBUFS)
+BY_PLACE = (AVRO, DELIMITED, KAFKA, *PROTOBUFS)
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,22 @@ class KeptValues:
         for part, name in (("keys", "KEY_FORMAT"), ("values", "VALUE_FORMAT")):
             format = _format(self.known, name)
             has_names = format not in BY_PLACE or (self.state.settings.script.registry is not None and format in WITH_REGISTRY)
-            if not has_names and _format(self.new, name) == format:
-                self._check_part(part, format, _columns(self.known, part), _columns(self.new, part))
+            if has_names or _format(self.new, name) != format:
+                continue
+            before, now = _columns(self.known, part), _columns(self.new, part)
+            if format == KAFKA:
+                self._check_one(part, before, now)
+            else:
+                self._check_part(part, format, before, now)
+
+    def _check_one(self, part: str, before: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> None:
+        """TopologyError if the one column that KAFKA has gets another type, of which nothing in its bytes tells."""
+        if before and [type for _, type in now] != [type for _, type in before]:
+            raise self.state.error(
+                f"{KAFKA} has one column, and nothing in its bytes tells its type: the {part} of {self.known.name} are {_text(before)}, and would be "
+                f"{_text(now)}, so records of before would be read as others, or not at all; expected a column of that type; or {self.otherwise}",
+                self.span,
+            )
 
     def _check_part(self, part: str, format: str, before: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> None:
         added = now[len(before) :]
@@ -70,8 +84,10 @@ class KeptValues:
 
 
 def _format(source: StoredSource, name: str) -> str:
-    """The format of keys or values, as WITH says it."""
-    return str(source.formats.get(name) or source.formats.get("FORMAT") or "").upper()
+    """The format of keys or values, as WITH says it; keys beside a format of values are KAFKA unless it says more."""
+    said = str(source.formats.get(name) or source.formats.get("FORMAT") or "").upper()
+    has_format = any(str(source.formats.get(one, NATIVE)).upper() != NATIVE for one in ("VALUE_FORMAT", "FORMAT"))
+    return KAFKA if name == "KEY_FORMAT" and has_format and not said else said
 
 
 def _columns(source: StoredSource, part: str) -> list[tuple[str, str]]:

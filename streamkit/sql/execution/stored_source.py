@@ -78,6 +78,10 @@ class SourceReading:
             return self._declared(stored).added_to(topology)
         return self._columns_of(stored, topic, topology)
 
+    def check_declared(self, stored: StoredSource) -> None:
+        """TopologyError unless CREATE could declare a stream or table so, as to its names, its types and its format."""
+        self._declared(stored).added_to(Topology("declaration", time_zone=self.time_zone))
+
     def relation(self, stored: StoredSource) -> PullRelation:
         """The rows of a stream or table for a query that is run once: those of a store, if one has them."""
         source, schema, key = self._columns_read(stored)

@@ -167,3 +167,60 @@ def test_a_column_that_a_query_does_not_write_is_refused():
             SqlError, match=r"INSERTQUERY_[0-9]+, which fills O, would not fit it any more: INSERT INTO O lacks Z"
         ):
             sql.execute("ALTER STREAM o ADD COLUMN z INT")
+
+
+KAFKA_SOURCES = [
+    ("(k STRING KEY, v INT) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'KAFKA', PARTITIONS = 1)", "v INT", "v BIGINT", "values of S are V INTEGER"),
+    ("(k STRING KEY, v INT) WITH (KAFKA_TOPIC = 's', FORMAT = 'KAFKA', PARTITIONS = 1)", "v INT", "v STRING", "values of S are V INTEGER"),
+    ("(k INT KEY, v INT) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON', PARTITIONS = 1)", "k INT", "k BIGINT", "keys of S are K INTEGER"),
+    ("(k BIGINT KEY, v INT) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON', KEY_FORMAT = 'KAFKA')", "k BIGINT", "k DOUBLE", "keys of S are K BIGINT"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("declaration", "before", "now", "reason"), KAFKA_SOURCES)
+def test_a_column_in_kafka_keeps_its_type(declaration, before, now, reason):
+    """KAFKA, which keys have unless WITH says more, does not tell a type, so another one is refused, and records stay as they are."""
+    with sk.SqlSession(sk.open_log(":memory:"), engine="local", settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        key = "'a'" if "k STRING" in declaration else "7"
+        sql.execute(f"CREATE STREAM s {declaration}; INSERT INTO s (k, v) VALUES ({key}, 1)")
+        found = sql.execute("SELECT * FROM s")[0].table
+        with pytest.raises(SqlError, match=f"nothing in its bytes tells its type: the {reason}"):
+            sql.execute(f"CREATE OR REPLACE STREAM s {declaration.replace(before, now)}")
+        sql.execute(f"CREATE OR REPLACE STREAM s {declaration}")
+        assert sql.execute("SELECT * FROM s")[0].table == found
+
+
+@pytest.mark.parametrize("format", ["KAFKA", "JSON", "DELIMITED"])
+def test_a_topic_that_began_without_values_gets_some(format):
+    """What is declared and written later with a column of values is read, where the topic was declared with a key alone."""
+    with sk.SqlSession(sk.open_log(":memory:"), engine="local", settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        made = f"CREATE STREAM {{}} WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = '{format}', PARTITIONS = 1)"
+        sql.execute(f"{made.format('s (k STRING KEY)')}; {made.format('t (k STRING KEY, z INT)')}")
+        sql.execute("CREATE STREAM r WITH (VALUE_FORMAT = 'JSON') AS SELECT * FROM t; INSERT INTO t (k, z) VALUES ('b', 2)")
+        assert sql.catch_up(60)
+        for name in ("t", "r"):
+            assert sql.execute(f"SELECT * FROM {name}")[0].table.to_pylist() == [{"K": "b", "Z": 2}]
+
+
+ALTERED = [
+    ("ksql", "VALUE_FORMAT = 'JSON'", "ROWTIME BIGINT", "ROWTIME is a name of ksqlDB's own"),
+    ("ksql", "VALUE_FORMAT = 'NATIVE'", "windowend BIGINT", "WINDOWEND is a name of ksqlDB's own"),
+    ("ksql", "VALUE_FORMAT = 'JSON', WRAP_SINGLE_VALUE = FALSE", "z INT", "WRAP_SINGLE_VALUE is for values of one column"),
+    ("ksql", "VALUE_FORMAT = 'KAFKA'", "z INT", "KAFKA holds one column"),
+    ("ksql", "VALUE_FORMAT = 'DELIMITED'", "z ARRAY<INT>", "DELIMITED holds no nested values"),
+    ("ksql", "VALUE_FORMAT = 'JSON'", "z MAP<INT, INT>", "JSON holds maps with STRING keys"),
+    ("spark", "VALUE_FORMAT = 'JSON'", "_timestamp BIGINT", "'_timestamp' is StreamKit's own"),
+]
+
+
+@pytest.mark.parametrize(("dialect", "properties", "column", "reason"), ALTERED)
+def test_alter_adds_no_column_that_create_refuses(dialect, properties, column, reason):
+    """A column that the stream could not be declared with is refused at its place, also behind a good one, and the stream stays as it is."""
+    with sk.SqlSession(sk.open_log(":memory:"), settings={"streamkit.sql.dialect": dialect}) as sql:
+        sql.execute(f"CREATE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC = 's', {properties}, PARTITIONS = 1)")
+        found = sql.execute("DESCRIBE s")[0].table
+        with pytest.raises(SqlError, match=f"(?s){reason}.*at line 1:27"):
+            sql.execute(f"ALTER STREAM s ADD COLUMN {column}")
+        assert sql.execute("DESCRIBE s")[0].table == found
+        sql.execute("INSERT INTO s (k, v) VALUES ('a', 1)")
+        assert sql.execute("SELECT v FROM s")[0].table.num_rows == 1
