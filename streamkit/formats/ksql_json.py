@@ -147,12 +147,21 @@ def _number(value: Any, type: str) -> Any:
         if type in ("double", "float"):
             return double_of_text(value)
         is_number = isinstance(value, JsonNumber)
-        found = wrapped_integer(int(decimal.Decimal(value)), _BITS.get(type, BIGINT_BITS)) if is_number else int(value)
+        found = wrapped_integer(_last_digits(decimal.Decimal(value)), _BITS.get(type, BIGINT_BITS)) if is_number else int(value)
         if type in MOMENTS and not is_moment(found):
             return _refuse(value, type)
     except (ValueError, ArithmeticError):
         return _refuse(value, type)
     return found if wrapped_integer(found, _BITS.get(type, BIGINT_BITS)) == found else _refuse(value, type)
+
+
+def _last_digits(value: decimal.Decimal) -> int:
+    """The whole part of a number, by as many digits as its 64 bits depend on: that of 1e999999999 would take hours and all memory."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int), "a number of JSON is finite"
+    whole = digits[:exponent] if exponent < 0 else digits + (0,) * min(exponent, BIGINT_BITS)
+    found = int("".join(map(str, whole[-BIGINT_BITS:])) or "0")  # 10 to the 64th is a multiple of 2 to the 64th
+    return -found if sign else found
 
 
 def text_of(value: Any) -> str:
