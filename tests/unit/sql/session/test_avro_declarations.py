@@ -135,3 +135,29 @@ def test_an_insert_in_the_dialect_of_spark_writes_what_the_schema_has():
         assert log.topic("topic").format.schema is not None
         with pytest.raises(SqlError, match="its schema does not have 'W', which is written"):
             sql.execute("INSERT INTO MORE (ID, V, W) VALUES ('b', 2, 3)")
+
+
+FOLLOWED = {
+    "SELECT ID, V FROM S EMIT CHANGES": [("a", 1), ("b", 2), ("c", 3)],
+    "SELECT * FROM S EMIT CHANGES": [("a", 1, "x"), ("b", 2, "x"), ("c", 3, "y")],
+    "SELECT N, COUNT(*) AS C FROM S GROUP BY N EMIT CHANGES": [("x", 1), ("x", 2), ("y", 1)],
+    "SELECT S.ID, V, W FROM S JOIN T ON S.ID = T.ID EMIT CHANGES": [("a", 1, 10), ("b", 2, 20), ("c", 3, 30)],
+}
+
+
+@pytest.mark.parametrize("query", FOLLOWED)
+def test_a_query_that_is_followed_goes_on_when_its_topic_gets_a_column(sql, query):
+    """Records that are written under the new schema come as those before."""
+    sql.execute(f"{declared('S', 'VN')}; SET 'auto.offset.reset' = 'earliest'")
+    sql.execute("CREATE TABLE T (ID STRING PRIMARY KEY, W INT) WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'AVRO', PARTITIONS = 1)")
+    sql.execute("INSERT INTO T VALUES ('a', 10), ('b', 20), ('c', 30); INSERT INTO S VALUES ('a', 1, 'x')")
+    found = []
+    with sql.execute(query)[0].subscription as followed:
+        for batch in followed:
+            found += [tuple(row[name] for name in row if name != "_deleted") for row in batch.to_pylist()]
+            if len(found) == 1:
+                sql.execute("ALTER STREAM S ADD COLUMN Z DOUBLE; INSERT INTO S VALUES ('b', 2, 'x', 0.5)")
+                sql.execute(f"{declared('M', 'NVZ')}; INSERT INTO M (ID, V, N) VALUES ('c', 3, 'y')")
+            if len(found) == 3:
+                break
+    assert found == FOLLOWED[query]
