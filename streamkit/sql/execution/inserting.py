@@ -194,11 +194,13 @@ class InsertedRows:
 
     def spelt(self, name: Name, own: Sequence[str]) -> str:
         """A column as its stream or table spells it; TopologyError if it has none of that name."""
-        if is_row_time(name.text, own, is_ksql=self.state.settings.script.meaning.names_results):
+        is_ksql = self.state.keeps_case
+        is_in_quotes = is_ksql and name.text not in (name.text.upper(), TIMESTAMP)
+        if not is_in_quotes and is_row_time(name.text, own, is_ksql=is_ksql):
             return TIMESTAMP
         if name.text.lower() in MADE_BY_LOG:
             raise self.state.error(f"{name.text} is said by the log, and a row cannot have it", name.span)
-        found = spellings(name.text, own)
+        found = spellings(name.text, own, keeps_case=is_ksql)
         if len(found) > 1:
             raise self.state.error(
                 f"{name.text} may be any of the columns {', '.join(found)} of {self.known.name}, which differ in case only; expected one of "

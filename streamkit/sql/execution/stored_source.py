@@ -145,6 +145,7 @@ class SourceReading:
             self.definitions.type_texts,
             self.registry,
             is_ksql(stored),
+            is_stored=True,
         )
 
     def _columns_of(self, stored: StoredSource, topic: Topic, topology: Topology) -> ReadTopic:

@@ -45,14 +45,14 @@ class KsqlDialect(Meaning):
 
     def record_column(self, name: str, *, is_stream: bool) -> Expression | None:
         """ROWTIME, ROWPARTITION and ROWOFFSET."""
-        found = PSEUDO_COLUMNS.get(name.upper()) if name.lower() in self.record_columns else None
+        found = PSEUDO_COLUMNS.get(name) if name.lower() in self.record_columns else None
         if found is None or not is_stream:
             return None
-        return Call("unix_timestamp", (Reference(found),)) if name.upper() == "ROWTIME" else Reference(found)
+        return Call("unix_timestamp", (Reference(found),)) if name == "ROWTIME" else Reference(found)
 
     def bound(self, name: str) -> str | None:
         """WINDOWSTART and WINDOWEND."""
-        return BOUNDS.get(name.upper())
+        return BOUNDS.get(name)
 
     def expression(
         self,

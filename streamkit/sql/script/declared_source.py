@@ -56,7 +56,7 @@ class DeclaredSource:
     A topic as a statement declares it; of one that `is_ksql` formats are those of ksqlDB.
 
     `wraps_one_column`: a value of one column is an object that holds it, unless the statement says more. `adds_topic`: the topology creates the
-    topic unless it exists, which it does not of one that it writes.
+    topic unless it exists, which it does not of one that it writes. `is_stored`: a statement has made the columns before, perhaps as a query's.
     """
 
     statement: CreateSource
@@ -66,6 +66,7 @@ class DeclaredSource:
     is_ksql: bool = False
     wraps_one_column: bool = True
     adds_topic: bool = True
+    is_stored: bool = False
 
     def added_to(self, topology: Topology) -> ReadTopic:
         """The stream or table of the topic, which the topology creates unless it exists."""
@@ -167,7 +168,7 @@ class DeclaredSource:
         headers: set[str | None] = set()
         for column in self.statement.columns:
             name = column.name.text
-            if name in RESERVED_NAMES:
+            if name in RESERVED_NAMES and not self.is_stored:  # where SELECT * … PARTITION BY ROWTIME has made such a key
                 raise self.text.error(
                     f"{name} is a name of ksqlDB's own, and no column is called so; expected another name", column.span
                 )

@@ -540,7 +540,11 @@ class ScriptLowering:
         said |= {name: Property(name, value) for name, value in {**target.format.words, "KAFKA_TOPIC": target.topic}.items()}
         read = CreateSource(statement.kind, statement.name, columns, tuple(said.values()), span=statement.span)
         registry = self.settings.registry
-        return DeclaredSource(read, self.text, {}, registry, is_ksql=True, adds_topic=False).added_to(self._topology).source
+        return (
+            DeclaredSource(read, self.text, {}, registry, is_ksql=True, adds_topic=False, is_stored=True)
+            .added_to(self._topology)
+            .source
+        )
 
     def _format(self, statement: CreateAs, found: LoweredQuery, target: ScriptSource, properties: TopicProperties) -> TopicFormat:
         """The format of a result; in the ksql dialect it has that of the first source where the statement says nothing."""

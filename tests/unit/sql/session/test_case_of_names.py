@@ -36,6 +36,27 @@ def test_rows_are_inserted_and_read_by_exact_names(log, format):
         assert session.query("SELECT foo, `foo`, foo + `foo` AS `Foo` FROM B").to_pylist() == [{"FOO": 30, "foo": 2, "Foo": 32}]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO S (`k`, A) VALUES (1, 2)",
+        "INSERT INTO S (K, `a`) VALUES (1, 2)",
+        "INSERT INTO S (K, `rowtime`) VALUES (1, 2)",
+        "SELECT `a` FROM S",
+        "SELECT `rowtime` FROM S",
+        "SELECT S.`rowpartition` FROM S",
+        "CREATE STREAM C AS SELECT K, `rowtime` AS T FROM S",
+    ],
+)
+def test_a_name_in_quotes_is_no_column_in_another_case(log, statement):
+    """Neither where it is read nor where it is written, also of what each record has; the same without quotes is accepted."""
+    with sk.SqlSession(log, settings=KSQL) as session:
+        session.execute("CREATE STREAM S (K INT KEY, A INT) WITH (KAFKA_TOPIC = 's', PARTITIONS = 1, VALUE_FORMAT = 'JSON')")
+        with pytest.raises(SqlError, match=r"no column '(k|a|rowtime|rowpartition)'"):
+            session.execute(statement)
+        session.execute(statement.replace("`", ""))
+
+
 def test_order_and_groups_of_a_query_that_is_run_once(ksql):
     """ORDER BY and GROUP BY name the column that is spelt so, though a result differs from it in case only."""
     assert ksql.query("SELECT ID, `foo` FROM B ORDER BY FOO").column("ID").to_pylist() == [2, 1]
