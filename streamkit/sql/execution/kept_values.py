@@ -48,6 +48,11 @@ class KeptValues:
             else:
                 self._check_part(part, format, before, now)
 
+    def check_built(self) -> None:
+        """TopologyError if another declaration of a topic would exchange or lose what is built in its place; those of AVRO go by names."""
+        if _format(self.known, "VALUE_FORMAT") != AVRO:
+            self.check()
+
     def _check_one(self, part: str, before: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> None:
         """TopologyError if the one column that KAFKA has gets another type, of which nothing in its bytes tells."""
         if before and [type for _, type in now] != [type for _, type in before]:

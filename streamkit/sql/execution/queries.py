@@ -241,10 +241,12 @@ def _wants_backfill(state: ScriptState, statement: CreateAs) -> bool:
 def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, before: StoredQuery) -> Changed:
     """Let a changed query be built beside the one there is, whose place it takes when it has read as much."""
     span = statement.name.span if statement.name.span.end else statement.span
-    readers = [one.id for one in state.definitions.readers(known.name)]
+    read = [(query.id, state.definitions.source(name)) for query in state.definitions.queries.values() for name in query.sources]
+    readers = {query: source.name for query, source in read if source is not None and source.topic == known.topic}
     if readers:
+        names = " and ".join(dict.fromkeys(readers.values()))
         raise state.error(
-            f"{', '.join(readers)} read {known.name}, whose records would be others all at once; expected TERMINATE of these before, and a "
+            f"{', '.join(readers)} read {names}, whose records would be others all at once; expected TERMINATE of these before, and a "
             "CREATE of them afterwards",
             span,
         )
@@ -260,6 +262,9 @@ def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, 
     made = lowered_query(state.definitions, statement, state.text, state.settings, new.application, topic)
     program = _compiled(state, made.topology, statement, is_strict=True)
     source = replace(_source_of(state, statement, new, made, _output_of(made.topology, program)), topic=known.topic)
+    for one in state.definitions.sources.values():
+        if one.name != known.name and one.topic == known.topic:
+            KeptValues(state, one, source, span, f"DROP {one.kind.upper()} {one.name} before").check_built()
     _create_topics(state, program)
     state.definitions = replace(state.definitions.with_query(with_built(before, new, source)), numbers=number)
     is_paused = before.wanted == PAUSED
@@ -361,14 +366,15 @@ def _stored(
 
 def _check_not_built(state: ScriptState, sources: Sequence[str], span: TextSpan) -> None:
     """TopologyError for a source whose topic another one replaces soon: the results would be made of the records of both."""
-    for name in sources:
-        source = state.definitions.source(name)
-        query = None if source is None or source.query is None else state.definitions.query(source.query)
+    found = ((name, state.definitions.source(name)) for name in sources)
+    topics = {source.topic: name for name, source in found if source is not None}
+    for source in state.definitions.sources.values():
+        query = None if source.query is None or source.topic not in topics else state.definitions.query(source.query)
         built = None if query is None else built_beside(query)
         if query is not None and built is not None:
             raise state.error(
-                f"{name} gets all its records again when {built.application}, which is built beside {query.id}, has read as much; expected this query "
-                "after that",
+                f"{topics[source.topic]} gets all its records again when {built.application}, which is built beside {query.id}, has read as much; "
+                "expected this query after that",
                 span,
             )
 

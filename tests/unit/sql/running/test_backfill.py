@@ -148,6 +148,47 @@ def test_pause_means_both(log, sql, runner, rows):
     assert rows("SELECT * FROM totals") == [("a", 1, 1), ("b", 2, 5)]
 
 
+@pytest.mark.parametrize("name", ["other", "results"])
+def test_another_name_of_the_topic_is_not_swapped_either(log, sql, name):
+    """A query that reads the topic by another declaration, or by its own name, is refused as well, and none begins while a changed one is built."""
+    sql.execute(
+        f"{CLICKS}; CREATE TABLE totals WITH (KAFKA_TOPIC = 'results') AS SELECT who, count(*) AS c FROM clicks GROUP BY who"
+    )
+    sql.execute("CREATE TABLE other WITH (KAFKA_TOPIC = 'results'); SET 'streamkit.sql.dialect' = 'spark'")
+    more = f"CREATE TABLE more AS SELECT who, c + 1 AS d FROM {name}"
+    changed = CHANGED.replace("true)", "true, KAFKA_TOPIC = 'results')")
+    sql.execute(more)
+    with pytest.raises(SqlError, match=f"CTAS_MORE_2 read {name}, whose records would be others all at once"):
+        sql.execute(changed)
+    sql.execute("TERMINATE CTAS_MORE_2; DROP TABLE more")
+    sql.execute(changed)
+    with pytest.raises(SqlError, match=f"{name} gets all its records again"):
+        sql.execute(more)
+
+
+@pytest.mark.parametrize("format", ["DELIMITED", "PROTOBUF", "AVRO", "JSON"])
+def test_another_declaration_keeps_the_places_of_its_columns(log, sql, runner, format):
+    """What is built has its columns in the places in which another declaration of the topic reads them, unless the format has names."""
+    sql.execute("SET 'streamkit.sql.dialect' = 'ksql'")
+    made = f"(k STRING KEY, v INT, n INT) WITH (KAFKA_TOPIC = '{{}}', VALUE_FORMAT = '{format}', PARTITIONS = 1)"
+    sql.execute(f"CREATE STREAM s {made.format('s')}; CREATE STREAM r WITH (PARTITIONS = 1) AS SELECT k, v, n FROM s")
+    sql.execute(f"CREATE STREAM d {made.format('R')}; INSERT INTO s (k, v, n) VALUES ('a', 1, 2)")
+    runner()
+    assert sql.catch_up(60)
+    changed = "CREATE OR REPLACE STREAM r WITH (BACKFILL = true) AS SELECT k, n, v FROM s"
+    if format in ("DELIMITED", "PROTOBUF"):
+        with pytest.raises(
+            SqlError, match=r"D has V INTEGER, N INTEGER, and would have N INTEGER, V INTEGER.*DROP STREAM D before"
+        ):
+            sql.execute(changed)
+        return
+    sql.execute(changed)
+    wait_until(lambda: log.catalog.sql.objects().queries[0].version == 2)
+    sql.execute("INSERT INTO s (k, v, n) VALUES ('b', 3, 4)")
+    assert sql.catch_up(60)
+    assert sql.execute("SELECT * FROM d")[0].table.to_pylist() == [{"K": "a", "V": 1, "N": 2}, {"K": "b", "V": 3, "N": 4}]
+
+
 def test_what_is_refused(log, sql):
     """A query that others read is not swapped under them, and BACKFILL is true or false."""
     sql.execute(f"{CLICKS}; {TOTALS}; CREATE TABLE more AS SELECT who, c + 1 AS d FROM totals")
