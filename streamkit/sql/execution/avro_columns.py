@@ -34,7 +34,7 @@ def add_avro_columns(state: ScriptState, source: StoredSource, span: TextSpan) -
     again, because their runs do not know the new schema.
     """
     topic = state.definitions.find_topic(source.topic)
-    if topic is None or topic.format is None or topic.format.name != "avro" or not state.keeps_case:
+    if topic is None or topic.format is None or topic.format.name != "avro":
         return False
     own = topic.format
     columns = Schema(

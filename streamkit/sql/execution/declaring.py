@@ -10,6 +10,7 @@ from typing import Any
 from streamkit.dsl.topology import Topology
 from streamkit.errors import SchemaError, StreamKitError, TopologyError
 from streamkit.expressions.ksql.signature import without_times
+from streamkit.formats.codec import Codec
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.catalog.sql_types import StoredType
 from streamkit.log.topic.alteration import Alteration
@@ -54,7 +55,8 @@ def create_source(state: ScriptState, statement: CreateSource) -> Changed:
     span = name.span if name.span.end else statement.span
     if known is not None:
         _check_kept(state, known, stored, span)
-    add_avro_columns(state, stored, span)
+    if known is not None or state.keeps_case:  # in Spark's dialect a new declaration adds nothing to a topic
+        add_avro_columns(state, stored, span)
     state.definitions = state.definitions.with_source(stored)
     if topic is not None:
         state.definitions = state.definitions.with_topic(topic)
@@ -310,12 +312,21 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
         names.add(folded(name))
     altered = known
     for (name, type), column in zip(added, statement.columns, strict=True):
+        near = [str(one["name"]) for one in altered.columns if str(one["name"]).lower() == name.lower()]
+        if near and (readers := state.definitions.readers(known.name)):  # in capitals they may mean the other one
+            raise state.error(
+                f"{known.name} has a column {near[0]!r}, which differs from {name!r} in its case only, and {', '.join(one.id for one in readers)}, "
+                "reading it, would mean the other one by a name in capitals; expected another name, or TERMINATE before",
+                column.span,
+            )
         altered = replace(altered, columns=(*altered.columns, {"name": name, "type": type, "role": ""}))
         try:
             state.reading.check_declared(altered)
         except TopologyError as error:
             raise state.error(error.message, column.span) from None
     _check_kept(state, known, altered, span)
+    if not add_avro_columns(state, altered, span) and "VALUE_SCHEMA" in known.formats:
+        _check_schema_has(state, altered, statement)
     state.definitions = state.definitions.with_source(altered)
     topic = state.definitions.find_topic(known.topic)
     if topic is not None and topic.format is None:
@@ -327,6 +338,19 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
             raise state.error(str(error), statement.span) from None
     check_queries(state, known.name)
     return Changed(f"{known.kind.capitalize()} {known.name} has {', '.join(name for name, _ in added)} too.")
+
+
+def _check_schema_has(state: ScriptState, altered: StoredSource, statement: AlterSource) -> None:
+    """TopologyError for a column that the schema of the values lacks, under which all of them are written."""
+    decoding = state.reading.topic_rows(altered).decoding
+    known = [] if decoding is None else Codec(decoding.format, topic=altered.topic).written.names
+    for column in statement.columns:
+        if column.name.text not in known:
+            raise state.error(
+                f"VALUE_SCHEMA of {altered.name} has no {column.name.text}; it has {', '.join(known)}: expected CREATE OR REPLACE "
+                f"{altered.kind.upper()} {altered.name} with a VALUE_SCHEMA that has it",
+                column.span,
+            )
 
 
 def create_type(state: ScriptState, statement: CreateType) -> Changed:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamkit.expressions.ksql.signature import ksql_type, without_times
+from streamkit.formats.protobuf_schema import compiled, field_type
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.sql.execution.avro_columns import add_avro_columns
 from streamkit.sql.execution.script_state import ScriptState
@@ -35,7 +36,10 @@ class KeptValues:
 
     def check(self) -> None:
         """TopologyError if records that are there would be read otherwise, or not at all; a topic of Avro gets the columns that are new."""
-        if self.known.topic != self.new.topic or not self.state.keeps_case:
+        if self.known.topic != self.new.topic:
+            return
+        self._check_numbers()
+        if not self.state.keeps_case:
             return
         for part, name in (("keys", "KEY_FORMAT"), ("values", "VALUE_FORMAT")):
             format = _format(self.known, name)
@@ -47,6 +51,31 @@ class KeptValues:
                 self._check_one(part, before, now)
             else:
                 self._check_part(part, format, before, now)
+
+    def _check_numbers(self) -> None:
+        """TopologyError if another VALUE_SCHEMA of Protobuf gives a field another number or type, or its number to another field."""
+        schemas = [one.formats.get("VALUE_SCHEMA") for one in (self.known, self.new)]
+        if (
+            None in schemas
+            or schemas[0] == schemas[1]
+            or not all(_format(one, "VALUE_FORMAT") in PROTOBUFS for one in (self.known, self.new))
+        ):
+            return
+        before, now = (
+            {field.number: f"{field.name}, of {field_type(field, ())}" for field in compiled(str(text)).named("").fields}
+            for text in schemas
+        )
+        names = [{text.partition(",")[0]: number for number, text in one.items()} for one in (before, now)]
+        moved = [name for name, number in names[0].items() if names[1].get(name, number) != number]
+        changed = [number for number in before if now.get(number, before[number]) != before[number]]
+        if moved or changed:
+            number = changed[0] if changed else names[0][moved[0]]
+            would = f"is {now[number]}" if number in now else f"is none, and {moved[0]} is number {names[1][moved[0]]}"
+            raise self.state.error(
+                f"Protobuf knows a field by its number: number {number} is {before[number]} in the VALUE_SCHEMA of {self.known.name}, and {would} in the "
+                f"new one, so records of before would be read as others, or not at all; expected fields that keep their numbers and types; or {self.otherwise}",
+                self.span,
+            )
 
     def check_built(self) -> None:
         """TopologyError if another declaration of a topic would exchange or lose what is built in its place; those of AVRO go by names."""

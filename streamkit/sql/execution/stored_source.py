@@ -80,7 +80,7 @@ class SourceReading:
 
     def check_declared(self, stored: StoredSource) -> None:
         """TopologyError unless CREATE could declare a stream or table so, as to its names, its types and its format."""
-        self._declared(stored).added_to(Topology("declaration", time_zone=self.time_zone))
+        replace(self._declared(stored), is_stored=False).added_to(Topology("declaration", time_zone=self.time_zone))
 
     def relation(self, stored: StoredSource) -> PullRelation:
         """The rows of a stream or table for a query that is run once: those of a store, if one has them."""

@@ -135,6 +135,8 @@ def test_an_insert_in_the_dialect_of_spark_writes_what_the_schema_has():
         assert log.topic("topic").format.schema is not None
         with pytest.raises(SqlError, match="its schema does not have 'W', which is written"):
             sql.execute("INSERT INTO MORE (ID, V, W) VALUES ('b', 2, 3)")
+        sql.execute("ALTER STREAM S ADD COLUMN W INT; INSERT INTO MORE (ID, V, W) VALUES ('b', 2, 3)")
+        assert read(sql, "S") == [{"ID": "a", "V": 1, "W": None}, {"ID": "b", "V": 2, "W": 3}]
 
 
 FOLLOWED = {
@@ -161,3 +163,74 @@ def test_a_query_that_is_followed_goes_on_when_its_topic_gets_a_column(sql, quer
             if len(found) == 3:
                 break
     assert found == FOLLOWED[query]
+
+
+def of_schema(*fields, message="M"):
+    """A VALUE_SCHEMA in Avro, or in Protobuf if fields have numbers."""
+    if "=" in fields[0]:
+        return f'syntax = "proto3"; message {message} {{ {" ".join(f"optional {one};" for one in fields)} }}'
+    listed = [f'{{"name": "{one.split()[1]}", "type": ["null", "{one.split()[0]}"], "default": null}}' for one in fields]
+    return f'{{"type": "record", "name": "{message}", "fields": [{", ".join(listed)}]}}'
+
+
+def with_schema(format, columns, schema):
+    """A declaration in Spark's dialect with a VALUE_SCHEMA."""
+    return f"(id STRING KEY, {columns}) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = '{format}', VALUE_SCHEMA = '{schema}', PARTITIONS = 1)"
+
+
+@pytest.mark.parametrize("change", ["ALTER STREAM s ADD COLUMN z INT", "CREATE OR REPLACE STREAM s"])
+def test_a_source_with_a_schema_of_its_own_gets_a_column(change):
+    """In Spark's dialect a source with VALUE_SCHEMA in Avro gets a column, reads former records, and is written to, also without the column."""
+    if change.startswith("CREATE"):
+        change += with_schema("AVRO", "v INT, n STRING, z INT", of_schema("int v", "string n", "int z"))
+    with sk.SqlSession(sk.open_log(":memory:"), engine="local") as sql:
+        made = with_schema("AVRO", "v INT, n STRING", of_schema("int v", "string n"))
+        sql.execute(f"CREATE STREAM s {made}; CREATE STREAM r AS SELECT id, v FROM s; INSERT INTO s VALUES ('a', 1, 'x')")
+        assert sql.catch_up(60)
+        sql.execute(
+            f"{change}; INSERT INTO s (id, v, n) VALUES ('b', 2, 'y'); INSERT INTO s (id, v, n, z) VALUES ('c', 3, 'z', 4)"
+        )
+        assert sql.catch_up(60)
+        assert [tuple(row.values()) for row in read(sql, "s")] == [("a", 1, "x", None), ("b", 2, "y", None), ("c", 3, "z", 4)]
+        assert [row["v"] for row in read(sql, "r")] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("fields", "columns", "reason"),
+    [
+        (
+            ("string n = 1", "int32 v = 2"),
+            "n STRING, v INT",
+            "number 1 is v, of int in the VALUE_SCHEMA of s, and is n, of string",
+        ),
+        (("int64 v = 1", "string n = 2"), "v BIGINT, n STRING", "number 1 is v, of int .* and is v, of bigint"),
+        (("int32 v = 3", "string n = 2"), "v INT, n STRING", "number 1 is v, of int .* and is none, and v is number 3"),
+    ],
+)
+def test_fields_of_protobuf_keep_their_numbers(fields, columns, reason):
+    """Another VALUE_SCHEMA that reads former records as others is refused; one with a field more is read, and ALTER asks for it."""
+    with sk.SqlSession(sk.open_log(":memory:"), engine="local") as sql:
+        made = with_schema("PROTOBUF", "v INT, n STRING", of_schema("int32 v = 1", "string n = 2"))
+        sql.execute(f"CREATE STREAM s {made}; INSERT INTO s VALUES ('a', 1, 'x')")
+        with pytest.raises(SqlError, match=reason):
+            sql.execute(f"CREATE OR REPLACE STREAM s {with_schema('PROTOBUF', columns, of_schema(*fields))}")
+        with pytest.raises(SqlError, match="VALUE_SCHEMA of s has no z; it has v, n"):
+            sql.execute("ALTER STREAM s ADD COLUMN z INT")
+        more = of_schema("int32 v = 1", "string n = 2", "int32 z = 3")
+        sql.execute(f"CREATE OR REPLACE STREAM s {with_schema('PROTOBUF', 'v INT, n STRING, z INT', more)}")
+        sql.execute("INSERT INTO s VALUES ('b', 2, 'y', 3)")
+        assert [tuple(row.values()) for row in read(sql, "s")] == [("a", 1, "x", None), ("b", 2, "y", 3)]
+
+
+@pytest.mark.parametrize("columns", ["ID, N, V", "ID, V"])
+def test_results_go_into_a_topic_of_other_columns_by_their_names(sql, columns):
+    """A result with the columns in another order, or with fewer, is read as it is written, by its own name and by other declarations."""
+    sql.execute(f"{declared('O', 'VN')}; {declared('S', 'VN').replace('topic', 's')}")
+    sql.execute(f"CREATE STREAM R WITH (KAFKA_TOPIC = 'topic') AS SELECT {columns} FROM S; CREATE STREAM RR AS SELECT * FROM R")
+    sql.execute("INSERT INTO S VALUES ('a', 1, 'x'); INSERT INTO O VALUES ('b', 2, 'y')")
+    assert sql.catch_up(60)
+    full = [{"ID": "a", "V": 1, "N": "x" if "N" in columns else None}, {"ID": "b", "V": 2, "N": "y"}]
+    in_order = sorted(read(sql, "O"), key=lambda row: row["ID"])
+    assert in_order == full
+    shown = [{name: row[name] for name in columns.split(", ")} for row in full]
+    assert sorted(read(sql, "R"), key=lambda row: row["ID"]) == sorted(read(sql, "RR"), key=lambda row: row["ID"]) == shown

@@ -224,3 +224,16 @@ def test_alter_adds_no_column_that_create_refuses(dialect, properties, column, r
         assert sql.execute("DESCRIBE s")[0].table == found
         sql.execute("INSERT INTO s (k, v) VALUES ('a', 1)")
         assert sql.execute("SELECT v FROM s")[0].table.num_rows == 1
+
+
+def test_alter_adds_no_column_by_which_a_query_would_mean_another():
+    """V means `v` where there is no V, so V is not added below a query that reads the stream, and is without one."""
+    with sk.SqlSession(sk.open_log(":memory:"), engine="local", settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute("CREATE STREAM s (k STRING KEY, `v` INT) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON', PARTITIONS = 1)")
+        sql.execute("CREATE STREAM r AS SELECT k, v AS x FROM s")
+        with pytest.raises(
+            SqlError, match="S has a column 'v', which differs from 'V' in its case only, and CSAS_R_1, reading it"
+        ):
+            sql.execute("ALTER STREAM s ADD COLUMN v INT")
+        sql.execute("DROP STREAM r; ALTER STREAM s ADD COLUMN v INT; INSERT INTO s (k, `v`, v) VALUES ('a', 1, 2)")
+        assert sql.execute("SELECT * FROM s")[0].table.to_pylist() == [{"K": "a", "v": 1, "V": 2}]
