@@ -446,7 +446,7 @@ class RecordFile:
         """Keys or values as bytes of the topic's format; where these are bytes already, JSON has them in base 64."""
         if opaque.name == "bytes":
             return parse_texts(SchemaColumn(name, "binary"), convert_python(SchemaColumn(name, "string"), values))
-        if opaque.schema is not None and name == VALUE:
+        if opaque.name == "avro" and opaque.schema is not None and name == VALUE:
             values = self._avro_values(opaque.schema, values)
         encoded = encode(opaque, values, name)
         return (

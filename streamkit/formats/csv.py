@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -151,6 +151,8 @@ def value_writer(format: Format, text: str) -> Callable[[Any], bytes]:
     cells = [(column.name, cell_writer(column, delimiter)) for column in columns]
 
     def encode(value: Any) -> bytes:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"it is no dict of the columns {', '.join(names)}")
         unknown = sorted(set(value) - set(names))
         if unknown:
             raise ValueError(f"there is no column {unknown[0]!r}; the format has {', '.join(names)}")

@@ -34,7 +34,7 @@ class SqlSessions:
     """A session for each request, but for queries that are run once: what those have read of topics is kept for the next one."""
 
     def __init__(self, log: Log, dialect: str) -> None:
-        self._log, self._dialect = log, dialect
+        self._log, self.dialect = log, dialect
         self._kept: dict[str, SqlSession] = {}  # by dialect
         self._open: dict[str, OpenQuery] = {}
         self._commands: dict[str, None] = {}
@@ -47,7 +47,7 @@ class SqlSessions:
 
         ConfigError for any other that there is not comes of the session.
         """
-        return {DIALECT: self._dialect, **{plain_name(name): value for name, value in given.items() if not means_nothing(name)}}
+        return {DIALECT: self.dialect, **{plain_name(name): value for name, value in given.items() if not means_nothing(name)}}
 
     @contextmanager
     def session(self, settings: Mapping[str, str], variables: Mapping[str, str]) -> Iterator[SqlSession]:

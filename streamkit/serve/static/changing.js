@@ -3,12 +3,14 @@
 import {make, problem} from './dom.js';
 import {ask} from './model.js';
 
-let server;  // what this server may do; asked once
+let server;  // what this server is, and what it may do; asked once
 
-export async function allowsChanges() {
+export function aboutServer() {
   server ??= ask('/api/v1/server').catch(error => { server = undefined; throw error; });
-  return (await server).allows_changes;
+  return server;
 }
+
+export const allowsChanges = async () => (await aboutServer()).allows_changes;
 
 const READ_ONLY = 'This server changes nothing: start it with --allow-changes.';
 

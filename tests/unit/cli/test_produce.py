@@ -213,6 +213,32 @@ def test_avro_goes_round(streamkit, root, tmp_path):
             streamkit("produce", "avro", str(tmp_path / "f.json"))
 
 
+PROTO = 'syntax = "proto3"; message Row { int64 k = 1; string v = 2; }'
+JSON_SCHEMA = {"type": "object", "properties": {"k": {"type": "integer"}, "v": {"type": "string"}}}
+SCHEMAS = {"csv": "k BIGINT, v STRING", "delimited": "k BIGINT, v STRING", "protobuf": PROTO, "json": JSON_SCHEMA}
+
+
+@pytest.mark.parametrize("form", SCHEMAS)
+def test_values_of_columns_go_round(streamkit, root, tmp_path, form):
+    """In each format whose schema is none of Avro, what consume prints is read back; of one with columns a value without them is refused with its line."""
+    value = {"k": 1, "v": "a,b"}
+    with sk.open_log(root) as log:
+        log.create_topic("rows", format=form, format_schema=SCHEMAS[form], partitions=1)
+        with log.producer() as producer:
+            producer.send("rows", {"key": "k", "value": value}, timestamp_ms=0)
+    printed = streamkit("consume", "rows", "--json")
+    (tmp_path / "f.json").write_text(printed)
+    streamkit("produce", "rows", str(tmp_path / "f.json"))
+    first, second = read(root, "rows", "key", "value", "_timestamp")
+    assert first == second
+    for wrong in ("1,a", [1], 5) if form in ("csv", "protobuf") else ():
+        (tmp_path / "f.json").write_text(printed + json.dumps({"key": "k", "value": wrong}))
+        with pytest.raises(
+            sk.StreamKitError, match=rf"f.json, line 2: column 'value': found .*, expected a value of format {form}"
+        ):
+            streamkit("produce", "rows", str(tmp_path / "f.json"))
+
+
 def test_null_has_a_spelling(streamkit, root, topic, tmp_path):
     """Empty is null in CSV, unless --null says what is; quoted it is a text."""
     (tmp_path / "f.csv").write_text('name,n\nNA,NA\n"NA",1\n,2\n')

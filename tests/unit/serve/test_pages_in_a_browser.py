@@ -1196,6 +1196,21 @@ def test_sql_has_rows_and_an_address(page):
     expect(page, "[...document.querySelectorAll('td button')].some(one => one.textContent === 'made')")
 
 
+def test_sql_begins_with_the_dialect_of_the_server(browser, log):
+    """The page of a server for users of ksqlDB reads in their dialect, also from an address that names none; another one is in the address."""
+    with Server(log, port=0, sql_dialect="ksql") as server:
+        opened = browser.new_page(base_url=server.address)
+        opened.set_default_timeout(WAIT_MS)
+        opened.goto("/sql?text=SELECT+ROWTIME,+K+FROM+nosuch&run=true")
+        expect(opened, "document.querySelector('.problem')?.textContent.includes('NOSUCH')")  # as ksqlDB folds names
+        assert opened.input_value("select[name=dialect]") == "ksql" and "dialect" not in opened.url
+        opened.select_option("select[name=dialect]", "spark")
+        expect(opened, "location.search.includes('dialect=spark')")
+        opened.reload()
+        expect(opened, "document.querySelector('select[name=dialect]')?.value === 'spark'")
+        opened.close()
+
+
 def test_sql_has_words_and_faults(page):
     """Tab accepts the word that is offered; what is wrong is marked while one types, and has a button that leads to its place."""
     page.goto("/sql")

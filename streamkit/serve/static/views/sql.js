@@ -1,7 +1,7 @@
 // SQL: a text with completion and its faults marked; what its statements gave, rows as they come; streams, tables and queries beside it.
 
 import {link, make, number, problem, shown, table} from '../dom.js';
-import {change, changeButton} from '../changing.js';
+import {aboutServer, change, changeButton} from '../changing.js';
 import {ask, keepAsking} from '../model.js';
 import {listen} from '../streams.js';
 
@@ -11,9 +11,10 @@ const STATES = {RUNNING: 'good', ERROR: 'bad', PAUSED: 'warn', WAITING: 'quiet'}
 const post = (path, fields) => change(`/api/v1/sql/${path}`, fields);
 
 export async function render({model, el, signal, go, situation}) {
-  const query = model.get('query') ?? {};
+  const query = model.get('query') ?? {}, own = await aboutServer().then(found => found.sql_dialect, () => 'spark');
+  if (signal?.aborted) return;
   const results = make('div', {class: 'results'}), sources = make('div'), queries = make('div');
-  const dialect = make('select', {name: 'dialect'}, ['spark', 'ksql'].map(name => make('option', {value: name, selected: name === (query.dialect ?? 'spark')}, name)));
+  const dialect = make('select', {name: 'dialect'}, ['spark', 'ksql'].map(name => make('option', {value: name, selected: name === (query.dialect ?? own)}, name)));
   const begin = make('input', {type: 'checkbox', checked: query.offset_reset === 'earliest'});
   const fields = () => ({text: editor.text(), dialect: dialect.value});
   const editor = textWithFaults(query.text ?? '', fields, () => execute());
@@ -21,7 +22,7 @@ export async function render({model, el, signal, go, situation}) {
   let reading = null;  // of a query that goes on
   let turns = 0;
 
-  const state = run => `/sql?${new URLSearchParams({text: editor.text(), ...(dialect.value === 'spark' ? {} : {dialect: dialect.value}),
+  const state = run => `/sql?${new URLSearchParams({text: editor.text(), ...(dialect.value === own ? {} : {dialect: dialect.value}),
     ...(begin.checked ? {offset_reset: 'earliest'} : {}), ...(run ? {run: 'true'} : {})})}`;
   const execute = async (onlyAsks = false) => {
     const turn = ++turns, isOver = () => turn !== turns || signal?.aborted;  // another one was asked for, or the page was left
