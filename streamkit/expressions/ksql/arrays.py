@@ -164,26 +164,31 @@ def _array_concat(_: TypedExpression, left: pa.Array, right: pa.Array) -> pa.Arr
     return Elements(values, parts[0].lengths + parts[1].lengths, parts[0].valid | parts[1].valid).as_arrays()
 
 
-@kernel("slice", "array<T>, int, int -> array<T>", strict=False)
+@kernel("slice", "array<T>, int, int -> array<T>", strict=False, fails=always)
 @on_columns
 def _slice(_: TypedExpression, arrays: pa.Array, start: pa.Array, end: pa.Array) -> pa.Array:
-    """The elements from a place to another one, counted from 1; null where a place is outside. A null place is that of the end."""
+    """
+    The elements from a place to another one, counted from 1; null where a place is outside. A null place is that of the end.
+
+    A start that is more than one behind the end fails.
+    """
     elements = Elements.of(arrays)
     first = np.where(validity(start), as_numbers(start) - 1, 0)
     last = np.where(validity(end), as_numbers(end), elements.lengths)
-    valid = elements.valid & (first >= 0) & (last <= elements.lengths) & (first <= last)
+    valid = elements.valid & (first >= 0) & (last <= elements.lengths)
+    check_rows(valid & (first > last), "the first element of a slice is behind its last one")
     inside = valid[elements.parents] & (elements.places >= first[elements.parents]) & (elements.places < last[elements.parents])
     kept = elements.kept(inside)
     return Elements(kept.values, kept.lengths, valid).as_arrays()
 
 
-@formula("generate_series", "int, int -> array<int>", "bigint, bigint -> array<bigint>")
+@formula("generate_series", "int, int -> array<int>", "bigint, bigint -> array<bigint>", fails_of_null=True)
 def _generate_series(call: Invocation) -> TypedExpression:
-    """The whole numbers from one to another, one by one or in steps; a step away from the end fails."""
+    """The whole numbers from one to another, one by one or in steps; a step away from the end fails, and so does a null."""
     return call.of("sequence", *call.values)
 
 
-@formula("generate_series", "int, int, int -> array<int>", "bigint, bigint, int -> array<bigint>")
+@formula("generate_series", "int, int, int -> array<int>", "bigint, bigint, int -> array<bigint>", fails_of_null=True)
 def _generate_series_in_steps(call: Invocation) -> TypedExpression:
     start, stop, step = call.values
     if step.name != "literal" or not step.value:  # Spark has a step of 0 from a number to itself

@@ -106,21 +106,23 @@ def _uuid(_: TypedExpression, value: Datum) -> Datum:
 def _number_from_bytes(name: str, code: str, type: pa.DataType, gives: str) -> None:
     """Enter a function that reads a number of bytes."""
 
-    def number(value: bytes, order: str = "BIG_ENDIAN") -> int | float:
-        if order.upper() not in _ORDERS:
+    def number(value: bytes | None, order: str | None = "BIG_ENDIAN") -> int | float | None:
+        if order is None or order.upper() not in _ORDERS:
             raise ValueError(f"{order!r} is no order of bytes; expected BIG_ENDIAN or LITTLE_ENDIAN")
+        if value is None:
+            return None
         if len(value) != struct.calcsize(code):
             raise ValueError(f"there are {len(value)} bytes; expected {struct.calcsize(code)}")
         found: int | float = struct.unpack(_ORDERS[order.upper()] + code, value)[0]
         return found
 
     def computed(_: TypedExpression, value: Datum, *order: Datum) -> Datum:
-        return one_by_one(number, type, value, *order)
+        return one_by_one(number, type, value, *order, takes_null=True)
 
     computed.__doc__ = (
         f"The {gives.upper()} that bytes are, the highest first or as the second argument says: BIG_ENDIAN, LITTLE_ENDIAN."
     )
-    kernel(name, f"binary -> {gives}", f"binary, string -> {gives}", fails=always)(computed)
+    kernel(name, f"binary -> {gives}", f"binary, string -> {gives}", fails=always, strict=False)(computed)
 
 
 _number_from_bytes("int_from_bytes", "i", pa.int32(), "int")

@@ -13,15 +13,21 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+
+from streamkit.expressions.core.elements import on_columns, validity
+from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.operation import (
     OPERATIONS,
     Gives,
     Invocation,
     Judgement,
     Nullability,
+    always,
     always_nullable,
     function,
     never,
+    never_null,
     operation,
 )
 from streamkit.expressions.core.spark_text import spark_text, unseen
@@ -67,6 +73,22 @@ def failing_as(operation: str, *functions: str) -> None:
         OPERATIONS[f"{operation}{NAMED_BY}{name}"] = OPERATIONS[operation]
 
 
+@operation("ksql_present", fails=always, strict=False, nullable=never_null)
+@on_columns
+def _check_present(_: TypedExpression, value: pa.Array) -> pa.Array:
+    check_rows(~validity(value), "an argument is null")
+    return value
+
+
+def _present(call: Invocation) -> Invocation:
+    is_there = [one.name == "literal" and one.value is not None for one in call.values]
+    arguments = [
+        one if there else TypedExpression("ksql_present", one.type, (one,))
+        for one, there in zip(call.values, is_there, strict=True)
+    ]
+    return replace(call, arguments=tuple(arguments))
+
+
 def _named_by(function: str, made: TypedExpression, arguments: Container[int]) -> TypedExpression:
     """What a call is made of, in which operations that fail as the function have its name; its arguments, given by `id`, stay as they are."""
     if id(made) in arguments:
@@ -78,11 +100,17 @@ def _named_by(function: str, made: TypedExpression, arguments: Container[int]) -
     return replace(made, name=name if name in OPERATIONS else made.name, arguments=inner)
 
 
-def formula(name: str, *signatures: str) -> Callable[[Formula], Formula]:
-    """Enter signatures of a function that is made of others; its rule is given a call whose arguments fit one of them."""
+def formula(name: str, *signatures: str, fails_of_null: bool = False) -> Callable[[Formula], Formula]:
+    """
+    Enter signatures of a function that is made of others; its rule is given a call whose arguments fit one of them.
+
+    `fails_of_null`: a row with a null argument fails, as in Java where a parameter is a number that cannot be null.
+    """
+    if fails_of_null:
+        failing_as("ksql_present", name)
 
     def enter(build: Formula) -> Formula:
-        _enter(name, signatures, build, lambda call, _: build(call))
+        _enter(name, signatures, build, lambda call, _: build(_present(call) if fails_of_null else call))
         return build
 
     return enter

@@ -144,9 +144,9 @@ def _whole_type(arguments: Sequence[TypedExpression]) -> str:
     return f"decimal({max(precision - scale, 1)},0)"
 
 
-@formula("round", "int -> bigint", "bigint -> bigint")
+@formula("round", "int -> bigint", "bigint -> bigint", fails_of_null=True)
 def _round(call: Invocation) -> TypedExpression:
-    """The number rounded to a whole one, or to so many places behind the point; a tie goes up."""
+    """The number rounded to a whole one, or to so many places behind the point; a tie goes up, and a null INTEGER or BIGINT fails."""
     return call.cast(call.typed(0), "bigint")
 
 
@@ -190,21 +190,21 @@ def _trunc_decimal(expression: TypedExpression, number: pa.Array) -> pa.Array:
 def _to_places(name: str, up: str, down: str) -> None:
     """Enter ROUND or TRUNC with a number of places: the mode for numbers above 0, and for those below."""
 
-    def rounded_to(number: float | Decimal, places: int, limit: Decimal) -> float | Decimal:
+    def rounded_to(number: float | Decimal, places: int, limit: Decimal, scale: int) -> float | Decimal:
         if isinstance(number, float) and not math.isfinite(number):
             raise ValueError(f"{number} has no places behind the point")
         value = Decimal(repr(number)) if isinstance(number, float) else number
         found = value.quantize(power_of_ten(-places), up if value > 0 else down, DECIMAL_CONTEXT)
         if found.copy_abs() >= limit:
             raise ValueError(f"{found} has more digits than its type")
-        return float(found) if isinstance(number, float) else found
+        return float(found) if isinstance(number, float) else found.quantize(power_of_ten(-scale), context=DECIMAL_CONTEXT)
 
     def computed(expression: TypedExpression, number: Datum, places: Datum) -> Datum:
         precision, scale = decimal_of(expression.type) or (0, 0)
         limit = power_of_ten(precision - scale) if precision else Decimal("Infinity")
         most = scale if precision else PLACES_MAX
         return one_by_one(
-            lambda value, count: rounded_to(value, max(min(count, most), -PLACES_MAX), limit),
+            lambda value, count: rounded_to(value, max(min(count, most), -PLACES_MAX), limit, scale),
             to_arrow(expression.type),
             number,
             places,
@@ -237,10 +237,10 @@ def _extreme(call: Invocation, name: str) -> TypedExpression:
     return call.of(name, *call.values) if len(call.values) > 1 else call.typed(0)
 
 
-@kernel("geo_distance", "double, double, double, double -> double", fails=always)
+@kernel("geo_distance", "double, double, double, double -> double", fails=always, strict=False)
 @on_columns
 def _geo_distance(_: TypedExpression, *degrees: pa.Array) -> pa.Array:
-    """The distance of two points by their latitudes and longitudes in degrees, in kilometres, or in miles if the last argument says so."""
+    """The distance of two points by their latitudes and longitudes in degrees, in kilometres, or in miles if the last argument says so; null fails."""
     return _distance(degrees, np.full(len(degrees[0]), _EARTH_RADIUS["km"]))
 
 
@@ -268,8 +268,9 @@ def _distance(degrees: Sequence[pa.Array], radius: np.ndarray) -> pa.Array:
     """The steps and their order are ksqlDB's; two points that face each other may have no distance there, but NaN."""
     latitude, longitude, latitude2, longitude2 = map(values_of, degrees)
     valid = _all_valid(degrees)
+    check_rows(~valid, "a latitude or a longitude is null")
     beyond = (np.maximum(abs(latitude), abs(latitude2)) > 90) | (np.maximum(abs(longitude), abs(longitude2)) > 180)
-    check_rows(beyond & valid, "a latitude is beyond 90 degrees, or a longitude beyond 180")
+    check_rows(beyond, "a latitude is beyond 90 degrees, or a longitude beyond 180")
     with np.errstate(all="ignore"):
         rise, turn = (np.sin(np.radians(span) / 2) for span in (latitude2 - latitude, longitude2 - longitude))
         half = rise * rise + turn * turn * np.cos(np.radians(latitude)) * np.cos(np.radians(latitude2))

@@ -149,10 +149,11 @@ def _padded(call: Invocation, name: str) -> TypedExpression:
     return call.of("when", sound, text_of_units(call, padded))
 
 
-@kernel("elt", "int, string* -> string", strict=False)
+@kernel("elt", "int, string* -> string", strict=False, fails=always)
 @on_columns
 def _elt(_: TypedExpression, number: pa.Array, *texts: pa.Array) -> pa.Array:
-    """The text with a number, counted from 1; null if there is none."""
+    """The text with a number, counted from 1; null if there is none, and a number that is null fails."""
+    check_rows(np.asarray(number.is_null()), "the number of a text is null")
     found = pa.nulls(len(number), pa.string())
     for place, one in enumerate(texts, 1):
         found = pc.if_else(pc.equal(number, place).fill_null(False), one, found)

@@ -92,11 +92,14 @@ def checked_format(call: Invocation, read: Callable[[str], Pattern], refused: fr
     if format.name != "literal" or format.value is None:
         return
     try:
-        letters = {field.letter for field in read(str(format.value)).fields}
+        _check_letters(read(str(format.value)), str(format.value), refused)
     except PatternError as error:
         raise RuleError(str(error)) from None
-    if wrong := sorted(letters & refused):
-        raise RuleError(f"the format {format.value!r} has {wrong[0]!r}, which the values do not have")
+
+
+def _check_letters(pattern: Pattern, format: str, refused: frozenset[str]) -> None:
+    if wrong := sorted({field.letter for field in pattern.fields} & refused):
+        raise PatternError(f"the format {format!r} has {wrong[0]!r}, which the values do not have")
 
 
 def _named(name: str, call: Invocation, type: str) -> TypedExpression:
@@ -191,11 +194,8 @@ def _format_timestamp(call: Invocation) -> TypedExpression:
 def _format_date(call: Invocation) -> TypedExpression:
     """The date as a text of a format."""
     checked_format(call, java_writing_pattern, _TIME_LETTERS)
-    return call.build(
-        TypedExpression(
-            "ksql_formatted", "string", (call.of("ksql_cast", call.typed(0), literal("timestamp", "string")), call.typed(1))
-        )
-    )
+    start = call.of("ksql_cast", call.typed(0), literal("timestamp", "string"))
+    return call.build(TypedExpression("ksql_formatted_date", "string", (start, call.typed(1))))
 
 
 @operation("ksql_formatted", fails=always, nullable=always_nullable)
@@ -203,12 +203,19 @@ def _formatted(_: TypedExpression, value: Datum, format: Datum, *zone: Datum) ->
     return formatted_texts(value, format, *zone)
 
 
-def formatted_texts(value: Datum, format: Datum, *zone: Datum) -> Datum:
-    """Times as texts of a format, in UTC or in a zone; a format that is none, or a zone that there is not, fails."""
+@operation("ksql_formatted_date", fails=always, nullable=always_nullable)
+def _formatted_date(_: TypedExpression, value: Datum, format: Datum) -> Datum:
+    return formatted_texts(value, format, refused=_TIME_LETTERS)
+
+
+def formatted_texts(value: Datum, format: Datum, *zone: Datum, refused: frozenset[str] = frozenset()) -> Datum:
+    """Times as texts of a format, in UTC or in a zone; a format that is none or has refused letters, or a zone that there is not, fails."""
 
     def write(values: pa.Array, pattern: str, name: str = "UTC") -> tuple[pa.Array, Mask, str]:
         try:
-            texts = _in_zone(values, java_writing_pattern(pattern), _known_zone(name))
+            known = java_writing_pattern(pattern)
+            _check_letters(known, pattern, refused)
+            texts = _in_zone(values, known, _known_zone(name))
         except (PatternError, ZoneError, pa.ArrowInvalid) as error:
             return _all_fail(values, pa.string(), str(error))
         return texts, np.zeros(len(values), bool), ""
@@ -273,9 +280,9 @@ def _unix_date(call: Invocation) -> TypedExpression:
     return call.of("unix_date", *call.values)
 
 
-@formula("from_days", "int -> date")
+@formula("from_days", "int -> date", fails_of_null=True)
 def _from_days(call: Invocation) -> TypedExpression:
-    """The date so many days after 1970."""
+    """The date so many days after 1970; null fails."""
     return call.of("date_from_unix_date", *call.values)
 
 
@@ -351,7 +358,7 @@ _shift("dateadd", "date", "date", 1, "The date so many units later.")
 _shift("datesub", "date", "date", -1, "The date so many units before.")
 
 
-@formula("timestamptostring", "bigint, string -> string", "bigint, string, string -> string")
+@formula("timestamptostring", "bigint, string -> string", "bigint, string, string -> string", fails_of_null=True)
 def _timestamptostring(call: Invocation) -> TypedExpression:
     """Milliseconds since 1970 as a text of a format, in UTC or in the zone that the third argument names."""
     checked_format(call, java_writing_pattern)
@@ -359,22 +366,22 @@ def _timestamptostring(call: Invocation) -> TypedExpression:
     return TypedExpression("ksql_formatted", "string", (call.of("ksql_from_unixtime", millis), *rest))
 
 
-@formula("stringtotimestamp", "string, string -> bigint", "string, string, string -> bigint")
+@formula("stringtotimestamp", "string, string -> bigint", "string, string, string -> bigint", fails_of_null=True)
 def _stringtotimestamp(call: Invocation) -> TypedExpression:
-    """The milliseconds since 1970 that a text of a format spells, in UTC or in the zone that the third argument names."""
+    """The milliseconds since 1970 that a text of a format spells, in UTC or in the zone that the third argument names; null fails."""
     return call.of("unix_millis", call.of("ksql_parse_timestamp", *call.values))
 
 
-@formula("datetostring", "int, string -> string")
+@formula("datetostring", "int, string -> string", fails_of_null=True)
 def _datetostring(call: Invocation) -> TypedExpression:
-    """Days since 1970 as a text of a format."""
+    """Days since 1970 as a text of a format; null fails."""
     days, format = call.values
     return call.of("ksql_format_date", call.of("date_from_unix_date", days), format)
 
 
-@formula("stringtodate", "string, string -> int")
+@formula("stringtodate", "string, string -> int", fails_of_null=True)
 def _stringtodate(call: Invocation) -> TypedExpression:
-    """The days since 1970 that a text of a format spells; a format without a year, a month and a day fails."""
+    """The days since 1970 that a text of a format spells; a format without a year, a month and a day fails, and so does null."""
     checked_format(call, java_parsing_pattern)
     return call.build(call.of("unix_date", _named("ksql_whole_date_by_format", call, "date")))
 
@@ -401,6 +408,7 @@ def _letters(pattern: str) -> set[str]:
 failing_as("ksql_time_by_format", "parse_timestamp", "stringtotimestamp")
 failing_as("ksql_date_by_format", "parse_date")
 failing_as("ksql_whole_date_by_format", "stringtodate")
-failing_as("ksql_formatted", "format_timestamp", "format_date", "timestamptostring", "datetostring")
+failing_as("ksql_formatted", "format_timestamp", "timestamptostring")
+failing_as("ksql_formatted_date", "format_date", "datetostring")
 failing_as("ksql_shifted_timestamp", "timestampadd", "timestampsub")
 failing_as("ksql_shifted_date", "dateadd", "datesub")

@@ -32,7 +32,7 @@ from streamkit.plan.expression import TypedExpression
 
 AS_TIME, WITHOUT_TIMES = "ksql_as_time", "ksql_without_times"
 _MOMENT = pa.timestamp("us", tz="UTC")
-_DATE_LETTERS = frozenset("GyMLdDEecFQqVzOXxZ")
+_DATE_LETTERS = frozenset("GyuMLdDEecFQqVzOXxZ")
 
 
 @function(AS_TIME)
@@ -73,7 +73,7 @@ def _formatted_time(_: TypedExpression, value: Datum, format: Datum) -> Datum:
     def moments(values: pa.Array) -> pa.Array:
         return with_validity(values_of(values).astype(np.int64) * 1000, _MOMENT, values.is_valid())
 
-    return formatted_texts(of_rows(moments, value), format)
+    return formatted_texts(of_rows(moments, value), format, refused=_DATE_LETTERS)
 
 
 @formula("parse_time", "string, string -> time")
