@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from streamkit.description.applications import is_running
 from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import ksql_type, without_times
 from streamkit.formats.avro_schema import avro_of
@@ -19,8 +20,10 @@ from streamkit.formats.codec import Codec, schema_made_of
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.evolution import is_wider
+from streamkit.log.topic.topic import Topic
 from streamkit.plan.decoding import reads_by_names
 from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.execution.backfill import built_beside
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.script.declared_source import HEADERS_ROLE
 from streamkit.sql.tree.span import TextSpan
@@ -30,8 +33,8 @@ def add_avro_columns(state: ScriptState, source: StoredSource, span: TextSpan) -
     """
     Add to the topic of a declaration the columns that it lacks; whether it is a topic of Avro that is read by their names.
 
-    TopologyError if it has one of them in a type that cannot be read as the declared one. Queries with other declarations of the topic begin
-    again, because their runs do not know the new schema.
+    TopologyError if it has one of them in a type that cannot be read as the declared one, or while an application that is no query of SQL reads it.
+    Queries with other declarations of the topic begin again, because their runs do not know the new schema.
     """
     topic = state.definitions.find_topic(source.topic)
     if topic is None or topic.format is None or topic.format.name != "avro":
@@ -57,6 +60,7 @@ def add_avro_columns(state: ScriptState, source: StoredSource, span: TextSpan) -
     new = Schema(tuple(column for column in columns if column.name not in written))
     if not len(new) or source.is_read_only:
         return True
+    _check_none_runs(state, topic, span)
     try:
         wanted = Alteration(format_schema=_with_fields(own.schema, new))
         state.definitions = state.definitions.with_altered_topic(topic.name, wanted)
@@ -66,6 +70,24 @@ def add_avro_columns(state: ScriptState, source: StoredSource, span: TextSpan) -
         if other.topic == topic.name and other.name != source.name:
             state.definitions = state.definitions.with_new_runs(other)
     return True
+
+
+def _check_none_runs(state: ScriptState, topic: Topic, span: TextSpan) -> None:
+    """TopologyError if an application that is no query runs and reads the topic: nobody would start it again, so it would leave out new records."""
+    if topic.name in state.definitions.created:
+        return
+    applications, builds = state.log.catalog.applications, map(built_beside, state.definitions.queries.values())
+    of_queries = {one.application for one in (*state.definitions.queries.values(), *builds) if one is not None}
+    for found in applications.every():
+        if found.name in of_queries or topic.id not in applications.current_inputs(found).topic_ids:
+            continue
+        state.definitions = state.definitions.with_seen(found.name)
+        if is_running(state.log, found):
+            raise state.error(
+                f"the application {found.name} runs and reads the topic {topic.name}, and would leave out what is written with a column that the topic "
+                "gets now; expected its end before, and its start after this, with which it reads all",
+                span,
+            )
 
 
 def _is_readable(written: SchemaColumn, declared: SchemaColumn) -> bool:

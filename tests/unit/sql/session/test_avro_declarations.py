@@ -8,6 +8,7 @@ import pytest
 
 import streamkit as sk
 from streamkit.errors import SqlError
+from tests.kit.waiting import wait_until
 
 COLUMNS = {"V": "INT", "N": "STRING", "Z": "DOUBLE", "L": "ARRAY<INT>", "T": "STRUCT<A INT, B STRING>"}
 VALUES = {
@@ -234,3 +235,24 @@ def test_results_go_into_a_topic_of_other_columns_by_their_names(sql, columns):
     assert in_order == full
     shown = [{name: row[name] for name in columns.split(", ")} for row in full]
     assert sorted(read(sql, "R"), key=lambda row: row["ID"]) == sorted(read(sql, "RR"), key=lambda row: row["ID"]) == shown
+
+
+def test_no_column_is_added_below_an_application_that_runs(tmp_path):
+    """A file that runs does not know a new schema and would leave records out, so ALTER names it, and is done once it has stopped."""
+    log = sk.open_log(":memory:")
+    file = tmp_path / "file.sql"
+    file.write_text(f"SET 'streamkit.sql.dialect' = 'ksql'; {declared('S', 'VN')}; CREATE STREAM O AS SELECT ID, V FROM S;")
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        run = sk.run(sk.load_sql(str(file)), log=log, engine="local")
+        try:
+            sql.execute(f"{declared('S', 'VN')}; INSERT INTO S VALUES ('a', 1, 'x')")
+            wait_until(lambda: log.describe("O")["rows"] == 1)
+            with pytest.raises(SqlError, match="the application file runs and reads the topic topic"):
+                sql.execute("ALTER STREAM S ADD COLUMN Z DOUBLE")
+        finally:
+            run.stop()
+            run.wait()
+        sql.execute("ALTER STREAM S ADD COLUMN Z DOUBLE; INSERT INTO S VALUES ('b', 2, 'y', 0.5)")
+        sk.run(sk.load_sql(str(file)), log=log, engine="local", trigger="available_now").wait()
+        sql.execute("CREATE STREAM O (ID STRING KEY, V INT) WITH (KAFKA_TOPIC = 'O', VALUE_FORMAT = 'AVRO')")
+        assert read(sql, "O") == [{"ID": "a", "V": 1}, {"ID": "b", "V": 2}]
