@@ -22,6 +22,7 @@ A_UNIT = "a unit of time: MILLISECONDS, SECONDS, MINUTES, HOURS, DAYS or WEEKS"
 A_PROPERTY_VALUE = "a text between quotes, a number, TRUE, FALSE or NULL"
 SYNONYM_TYPES = {"VARCHAR": "string", "BYTES": "binary", "INTEGER": "int"}  # ksqlDB's names, beside Spark's
 SIZED_TYPES = ("VARCHAR", "STRING")  # a length behind them says nothing
+SIMPLE_TYPES = OF_KSQLDB - {"ARRAY", "DECIMAL", "MAP", "STRUCT"}
 SOURCE, COLUMN, FUNCTION, TYPE, PROPERTY, QUERY, TOPIC, OTHER = (
     "source",
     "column",
@@ -305,7 +306,10 @@ class ClauseReader(ExpressionReader):
         word = self.word
         self.asks_name(TYPE)
         if word.kind == "quoted":
-            return named_type(self.any_name()), False
+            name = self.any_name()
+            if self.dialect.has_arrows and name.upper() in SIMPLE_TYPES:
+                return self._simple_type(name.upper())
+            return named_type(name), False
         if word.kind != "name":
             raise self.unexpected("a type")
         self.move()
@@ -317,13 +321,17 @@ class ClauseReader(ExpressionReader):
             return named_type(self.dialect.as_name(word.text)), False
         if word.key in ("DECIMAL", "NUMERIC", "DEC"):
             return self._decimal_type(), True
-        if word.key in SIZED_TYPES and self.took("("):
-            self.whole_number("the length of the text")
+        if word.key in SYNONYM_TYPES or word.key.lower() in BUILT_IN:
+            return self._simple_type(word.key)
+        return named_type(self.dialect.as_name(word.text)), False
+
+    def _simple_type(self, key: str) -> tuple[str, bool]:
+        """A type without parts; in ksqlDB a length may stand behind each of them, and it says nothing."""
+        if (key in SIZED_TYPES or (self.dialect.has_arrows and key in SIMPLE_TYPES)) and self.took("("):
+            self.whole_number("a length")
             self.expect(")")
-        name = SYNONYM_TYPES.get(word.key, word.key.lower())
-        if name == "time":
-            return name, False
-        return (name, True) if name in BUILT_IN else (named_type(self.dialect.as_name(word.text)), False)
+        name = SYNONYM_TYPES.get(key, key.lower())
+        return name, name != "time"
 
     def _decimal_type(self) -> str:
         if not self.is_at("(") and not self.dialect.has_arrows:
