@@ -13,6 +13,7 @@ from streamkit.log.log import Log
 from streamkit.serve.ksql_types import field_objects, schema_object
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.result import StatementResult
+from streamkit.sql.execution.showing import hidden_columns
 from streamkit.sql.session import SqlSession
 from streamkit.sql.tree.span import Name
 from streamkit.sql.tree.statements import (
@@ -150,9 +151,9 @@ class KsqlEntities:
     def _query_description(self, row: Mapping[str, Any], plan: str = "") -> dict[str, Any]:
         query = self._definitions.query(str(row["query"]))
         sink = self._definitions.source(str(row["fills"]))
-        columns = () if sink is None else tuple((str(one["name"]), str(one["type"]), _role(sink, one)) for one in sink.columns)
         return {
-            "id": row["query"], "statementText": row["statement"], "windowType": None, "fields": field_objects(columns),
+            "id": row["query"], "statementText": row["statement"], "windowType": None if sink is None else _window_type(sink),
+            "fields": [] if sink is None else field_objects(_columns(sink)),
             "sources": [] if query is None else list(query.sources), "sinks": [row["fills"]], "topology": plan, "executionPlan": plan,
             "queryType": "PERSISTENT", "state": row["state"], "queryErrors": self._errors(row), "overriddenProperties": {},
         }  # fmt: skip
@@ -167,10 +168,11 @@ class KsqlEntities:
         assert stored is not None, "a stream or table was described"
         key, value = formats_of(stored)
         found: dict[str, Any] = {
-            "name": stored.name, "windowType": None if stored.windows is None else str(stored.windows["kind"]).upper(),
+            "name": stored.name, "windowType": _window_type(stored),
             "readQueries": self._queries(definitions.readers(stored.name)), "writeQueries": self._queries(definitions.writers(stored.name)),
-            "fields": field_objects((str(one["name"]), str(one["type"]), _role(stored, one)) for one in stored.columns),
-            "type": stored.kind.upper(), "key": ", ".join(stored.key), "timestamp": stored.timestamp or "", "statistics": "", "errorStats": "",
+            "fields": field_objects(_columns(stored)), "type": stored.kind.upper(),
+            "key": ", ".join(one for one in stored.key if one not in hidden_columns(stored)),
+            "timestamp": stored.timestamp or "", "statistics": "", "errorStats": "",
             "extended": statement.is_extended, "keyFormat": key, "valueFormat": value, "format": value, "topic": stored.topic, "partitions": 0,
             "replication": 1, "statement": stored.text,
         }  # fmt: skip
@@ -230,8 +232,23 @@ def has_windows(stored: StoredSource) -> bool:
     return stored.windows is not None or "WINDOW_TYPE" in stored.formats
 
 
-def _role(stored: StoredSource, column: Mapping[str, Any]) -> str:
-    return "KEY" if column["name"] in stored.key else ""
+def _columns(stored: StoredSource) -> list[tuple[str, str, str]]:
+    """The columns that statements name, each with its type, and whether it is in the key."""
+    hidden = hidden_columns(stored)
+    return [
+        (str(one["name"]), str(one["type"]), "KEY" if one["name"] in stored.key else "")
+        for one in stored.columns
+        if one["name"] not in hidden
+    ]
+
+
+def _window_type(stored: StoredSource) -> str | None:
+    """The windows in the key, as ksqlDB calls them; those that a query makes are known better than what reads their keys."""
+    if stored.windows is None:
+        return str(stored.formats["WINDOW_TYPE"]).upper() if "WINDOW_TYPE" in stored.formats else None
+    if stored.windows["kind"] == "session":
+        return "SESSION"
+    return "TUMBLING" if stored.windows["advance_ms"] == stored.windows["size_ms"] else "HOPPING"
 
 
 def _table(result: StatementResult) -> dict[str, Any]:

@@ -98,6 +98,10 @@ class SqlSession:
         if not isinstance(log, Log):
             path = f"sk.open_log({str(log)!r}), which opens that one" if isinstance(log, (str, Path)) else 'sk.open_log("shop")'
             raise ConfigError(f"the log of a SqlSession is {log!r}; expected a log, as from {path}")
+        if settings is not None and not (isinstance(settings, Mapping) and all(isinstance(name, str) for name in settings)):
+            raise ConfigError(
+                f"the settings of a SqlSession are {settings!r}; expected a dict by their names, as {{'streamkit.sql.dialect': 'ksql'}}"
+            )
         self.log = log
         self.engine = engine
         self.settings = SessionSettings.of(settings or {})

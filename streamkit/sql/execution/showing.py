@@ -177,7 +177,7 @@ def _sources(state: ScriptState, kind: str, *, is_extended: bool) -> pa.Table:
 
 
 def _source_row(state: ScriptState, source: StoredSource, *, is_extended: bool) -> tuple[str, ...]:
-    shown, hidden = ksql_type if is_ksql(source) else str, _without_columns(source)
+    shown, hidden = ksql_type if is_ksql(source) else str, hidden_columns(source)
     columns = ", ".join(
         f"{_name(str(one['name']), source)} {shown(str(one['type']))}" for one in source.columns if one["name"] not in hidden
     )
@@ -187,10 +187,10 @@ def _source_row(state: ScriptState, source: StoredSource, *, is_extended: bool) 
 
 def _key(source: StoredSource) -> str:
     """The columns of the key, as a statement names them."""
-    return ", ".join(_name(one, source) for one in source.key if one not in _without_columns(source))
+    return ", ".join(_name(one, source) for one in source.key if one not in hidden_columns(source))
 
 
-def _without_columns(source: StoredSource) -> tuple[str, ...]:
+def hidden_columns(source: StoredSource) -> tuple[str, ...]:
     """The columns of a topic that are no columns of its stream or table: in the ksql dialect the bounds of windows."""
     columns = ((str(one["name"]), str(one["type"])) for one in source.columns)
     return bounds_in(source.key, columns) if is_ksql(source) else ()

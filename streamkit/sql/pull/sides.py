@@ -272,9 +272,9 @@ class _SidesReading:
             one = key
             condition = rewritten(condition, lambda each: key if each in before else None, self.text.places)
         match condition:  # each side is null where it fails, so that a record whose side fails has no key
-            case Call(null_on_failure, (Call(compared, (_, _) as parts, written),)) if inside_of_column(condition) != condition:
+            case Call(null_on_failure, (Call(compared, (_, _) as parts, called),)) if inside_of_column(condition) != condition:
                 values = tuple(each if isinstance(each, Reference) else Call(null_on_failure, (each,)) for each in parts)
-                condition = self.text.places.replaced(Call(compared, values, written), condition)
+                condition = self.text.places.replaced(Call(compared, values, called), condition)
         return condition, (one, other)
 
     def _with_key(

@@ -215,7 +215,7 @@ def test_avro_goes_round(streamkit, root, tmp_path):
 
 PROTO = 'syntax = "proto3"; message Row { int64 k = 1; string v = 2; }'
 JSON_SCHEMA = {"type": "object", "properties": {"k": {"type": "integer"}, "v": {"type": "string"}}}
-SCHEMAS = {"csv": "k BIGINT, v STRING", "delimited": "k BIGINT, v STRING", "protobuf": PROTO, "json": JSON_SCHEMA}
+SCHEMAS: dict[str, Any] = {"csv": "k BIGINT, v STRING", "delimited": "k BIGINT, v STRING", "protobuf": PROTO, "json": JSON_SCHEMA}
 
 
 @pytest.mark.parametrize("form", SCHEMAS)

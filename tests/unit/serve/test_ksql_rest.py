@@ -129,6 +129,32 @@ def test_a_source_is_described(ksql):
 
 
 @pytest.mark.parametrize(
+    ("window", "kind"),
+    [
+        ("TUMBLING (SIZE 1 MINUTE)", "TUMBLING"),
+        ("HOPPING (SIZE 1 MINUTE, ADVANCE BY 1 SECOND)", "HOPPING"),
+        ("SESSION (5 SECONDS)", "SESSION"),
+    ],
+)
+def test_windows_are_no_columns_in_the_dialect_of_ksqldb(ksql, window, kind):
+    """A table with windows has a type of windows, and no columns for their bounds, wherever it is described."""
+    dialect = "SET 'streamkit.sql.dialect' = 'ksql';"
+    ksql(
+        f"{dialect} CREATE STREAM s (k STRING KEY, v INT) WITH (VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+        f"CREATE TABLE w AS SELECT k, COUNT(*) AS c FROM s WINDOW {window} GROUP BY k;"
+    )
+    described, queries, explained = ksql(f"{dialect} DESCRIBE w; SHOW QUERIES EXTENDED; EXPLAIN CTAS_W_1;")
+    assert described["sourceDescription"]["key"] == "K"
+    for told in (described["sourceDescription"], *queries["queryDescriptions"], explained["queryDescription"]):
+        assert ([one["name"] for one in told["fields"]], told["windowType"]) == (["K", "C"], kind)
+    (declared,) = ksql(
+        f"{dialect} CREATE STREAM d (k STRING KEY, c BIGINT) WITH (VALUE_FORMAT = 'JSON', KAFKA_TOPIC = 'W', WINDOW_TYPE = 'SESSION');"
+        "DESCRIBE d;"
+    )[1:]
+    assert declared["sourceDescription"]["windowType"] == "SESSION"
+
+
+@pytest.mark.parametrize(
     ("text", "code", "words"),
     [
         ("SELEC * FROM clicks;", 40_001, "did you mean SELECT?"),

@@ -1226,6 +1226,25 @@ def test_sql_has_words_and_faults(page):
     assert page.locator(".editor b").count() == 0
 
 
+def test_places_behind_characters_that_a_browser_counts_twice(browser, running):
+    """What is wrong is marked there, and a word takes the place of the one that was typed."""
+    page = browser.new_page(base_url=running[1])
+    page.set_default_timeout(WAIT_MS)
+    page.goto("/sql")
+    area = page.locator("textarea")
+    area.fill("SELECT '😁😁😁' AS e, FROM orders")
+    expect(page, "document.querySelector('.editor mark')?.textContent === 'FROM'")
+    page.get_by_role("button", name="Run").click()
+    page.get_by_role("button", name="line 1:").click()
+    assert area.evaluate("area => area.value.slice(area.selectionStart, area.selectionEnd)") == "FROM"
+    area.fill("")
+    area.press_sequentially("SELECT '😁😁😁' AS e FROM ord")
+    expect(page, "document.querySelector('.words li')?.innerText.startsWith('orders')")
+    page.keyboard.press("Tab")
+    assert area.input_value() == "SELECT '😁😁😁' AS e FROM orders"
+    page.close()
+
+
 def test_words_are_offered_below_the_one_that_is_typed(page):
     """Not over the line of help, and not once the word has all its letters."""
     page.goto("/sql")

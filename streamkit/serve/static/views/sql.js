@@ -8,6 +8,8 @@ import {listen} from '../streams.js';
 const KEPT = 200;  // rows of a query that goes on
 const EXAMPLE = 'SELECT * FROM … WHERE … LIMIT 20';
 const STATES = {RUNNING: 'good', ERROR: 'bad', PAUSED: 'warn', WAITING: 'quiet'};
+const charactersIn = text => [...text].length;  // as the server counts places; a browser counts 😁 twice
+const unitsOf = (text, characters) => [...text].slice(0, characters).join('').length;
 const post = (path, fields) => change(`/api/v1/sql/${path}`, fields);
 
 export async function render({model, el, signal, go, situation}) {
@@ -84,9 +86,9 @@ function textWithFaults(text, fields, run) {
   const mark = faults => {
     const parts = [], value = area.value;
     let at = 0;
-    for (const {start, end} of faults.filter(one => one.start !== undefined).sort((one, other) => one.start - other.start)) {
+    for (const fault of faults.filter(one => one.start !== undefined).sort((one, other) => one.start - other.start)) {
+      const start = unitsOf(value, fault.start), behind = unitsOf(value, Math.max(fault.end, fault.start + 1));
       if (start < at) continue;
-      const behind = Math.max(end, start + 1);
       parts.push(value.slice(at, start), make('mark', {}, value.slice(start, behind) || ' '));
       at = behind;
     }
@@ -105,8 +107,9 @@ function textWithFaults(text, fields, run) {
   const offer = async () => {
     const place = area.selectionStart, turn = ++asking;
     try {
-      const found = await post('words', {...fields(), place});
-      if (turn === asking && place === area.selectionStart) draw(found, 0);
+      const before = area.value.slice(0, place), found = await post('words', {...fields(), place: charactersIn(before)});
+      const typed = begun => [...before].slice(charactersIn(before) - begun).join('').length;
+      if (turn === asking && place === area.selectionStart) draw(found.map(one => ({...one, begun: typed(one.begun)})), 0);
     } catch { close(); }
   };
   const draw = (found, which) => {
@@ -164,7 +167,7 @@ function textWithFaults(text, fields, run) {
   mark([]);
   const judge = faults => { clearTimeout(timer); ++asking; judged = faults.map(one => one.message); mark(faults); };  // who executes a text knows more than its reader
   return {area, element, judge, check, text: () => area.value, put: value => { area.value = value; changed(); },
-    show: ({start, end}) => { area.focus(); area.setSelectionRange(start, Math.max(end, start + 1)); }};
+    show: ({start, end}) => { area.focus(); area.setSelectionRange(unitsOf(area.value, start), unitsOf(area.value, Math.max(end, start + 1))); }};
 }
 
 // What is wrong, each with a button that leads to its place in the text.

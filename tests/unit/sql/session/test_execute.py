@@ -178,6 +178,13 @@ def test_a_session_needs_a_log(log, expected, engine):
         sk.SqlSession(log, engine)
 
 
+@pytest.mark.parametrize("settings", [5, "x", [("a", "b")], {5: "6"}])
+def test_settings_of_a_session_are_a_dict(log, settings):
+    """Anything else is an error that shows what is expected."""
+    with pytest.raises(ConfigError, match=r"^the settings of a SqlSession are .*; expected a dict by their names"):
+        sk.SqlSession(log, settings=settings)
+
+
 def test_a_closed_session_says_so(log):
     """Nothing is asked of a session that was closed."""
     sql = SqlSession(log)
