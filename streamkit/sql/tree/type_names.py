@@ -60,7 +60,7 @@ def named_type(name: str) -> str:
 
 def refused_name(name: str) -> str:
     """Why CREATE TYPE cannot make a type of a name: an empty text if it can."""
-    return f"{name} is a type that is there without CREATE TYPE; expected another name" if name.lower() in READ_OTHERWISE else ""
+    return f"{name} is the name of a type of Spark or ksqlDB; expected another name" if name.lower() in READ_OTHERWISE else ""
 
 
 def fields_in(type: str) -> tuple[tuple[str, str], ...] | None:
@@ -111,4 +111,5 @@ def missing_type(name: str, types: Mapping[str, str], *, is_ksql: bool) -> str:
     hint = f"; did you mean {meant}?" if meant else ""
     listed = f"there are {', '.join(sorted(OF_KSQLDB))}, and " if is_ksql and not meant else ""
     made = f"CREATE TYPE has made {', '.join(types)}" if types else "CREATE TYPE makes one"
-    return f"there is no type {name}{hint}; {listed}{made}"
+    said = f"there is no type {name}{hint}"
+    return said if not types and refused_name(name) else f"{said}; {listed}{made}"

@@ -277,7 +277,7 @@ def test_a_file_is_named_after_itself(tmp_path):
 @pytest.mark.parametrize("name", ["int", "`INT`", "varchar", "Array", "timestamp"])
 def test_types_that_are_there_keep_their_names(name):
     """CREATE TYPE makes no other type of a name that means one already."""
-    with pytest.raises(TopologyError, match=r"is a type that is there without CREATE TYPE; expected another name"):
+    with pytest.raises(TopologyError, match=r"is the name of a type of Spark or ksqlDB; expected another name"):
         script(f"CREATE TYPE {name} AS STRING; {CLICKS}")
 
 
