@@ -25,6 +25,7 @@ from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Defi
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.queries import check_queries
 from streamkit.sql.execution.script_state import Changed, ScriptState
+from streamkit.sql.execution.seen_columns import with_added_at
 from streamkit.sql.execution.stored_source import WINDOW_TYPE
 from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, DeclaredSource, ReadTopic, column_type
 from streamkit.sql.script.properties import OF_SOURCES, TopicProperties, check_time_format
@@ -54,6 +55,7 @@ def create_source(state: ScriptState, statement: CreateSource) -> Changed:
     stored, topic = _SourceDeclaration(state, statement).found()
     span = name.span if name.span.end else statement.span
     if known is not None:
+        stored = with_added_at(known, stored, state.definitions.numbers)
         _check_kept(state, known, stored, span)
     if known is not None or state.keeps_case:  # in Spark's dialect a new declaration adds nothing to a topic
         add_avro_columns(state, stored, span)
@@ -324,6 +326,7 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
             state.reading.check_declared(altered)
         except TopologyError as error:
             raise state.error(error.message, column.span) from None
+    altered = with_added_at(known, altered, state.definitions.numbers)
     _check_kept(state, known, altered, span)
     if not add_avro_columns(state, altered, span) and "VALUE_SCHEMA" in known.formats:
         _check_schema_has(state, altered, statement)

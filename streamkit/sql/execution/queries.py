@@ -29,6 +29,7 @@ from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.registered_functions import with_functions
 from streamkit.sql.execution.script_state import Changed, ScriptState
+from streamkit.sql.execution.seen_columns import SeenColumns, with_added_at
 from streamkit.sql.execution.session_settings import LATEST, SessionSettings
 from streamkit.sql.execution.stored_source import SourceReading, windows_of
 from streamkit.sql.lowering.ksql_meaning import KSQL
@@ -88,7 +89,7 @@ def _lowered_again(definitions: Definitions, queries: Sequence[StoredQuery]) -> 
         assert isinstance(statement, CreateAs | InsertQuery), "a persistent query creates or inserts"
         statements.append(with_functions(statement, definitions.functions, text))
     topic = topic_of_built(first) if len(queries) == 1 else None
-    return _lowered(definitions, statements, text, settings, first.application, topic)
+    return _lowered(definitions, statements, [one.number for one in queries], text, settings, first.application, topic)
 
 
 def lowered_query(
@@ -100,7 +101,10 @@ def lowered_query(
     topic: str | None = None,
 ) -> QueryTopology:
     """The topology of a statement, which writes to the topic that it says, or to another one; TopologyError at the place of what is wrong."""
-    lowering, topology = _lowered(definitions, [statement], text, settings, application, topic)
+    known = definitions.declared(statement.name.text, keeps_case=settings.script.meaning.names_results)
+    replaced = definitions.queries.get(known.query or "") if known is not None and isinstance(statement, CreateAs) else None
+    numbers = [None if replaced is None else replaced.number]
+    lowering, topology = _lowered(definitions, [statement], numbers, text, settings, application, topic)
     source = lowering.source(statement.name.text)
     assert source is not None, "a query without faults has a result"
     return QueryTopology(topology, source, lowering.format(statement.name.text))
@@ -109,15 +113,17 @@ def lowered_query(
 def _lowered(
     definitions: Definitions,
     given: Sequence[CreateAs | InsertQuery],
+    numbers: Sequence[int | None],
     text: ScriptText,
     settings: SessionSettings,
     application: str,
     topic: str | None,
 ) -> tuple[ScriptLowering, Topology]:
-    """Statements as one topology; with a `topic` there is one, which writes there. SqlError has all that is wrong."""
+    """Statements, of queries of these numbers or new ones, as one topology; with a `topic` there is one, which writes there. SqlError has all faults."""
     script = settings.script
     folded = script.meaning.folded
-    reading = SourceReading(definitions, script.registry, script.time_zone, script.meaning.names_results)
+    seen = SeenColumns(given, numbers)
+    reading = SourceReading(definitions, script.registry, script.time_zone, script.meaning.names_results, seen)
     others = _WithoutSelf(reading, frozenset(folded(one.name.text) for one in given if isinstance(one, CreateAs)), folded)
     statements = []
     for statement in given:
@@ -186,6 +192,7 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
         program = _compiled(state, made.topology, statement, is_strict=True)
         source = _source_of(state, statement, query, made, _output_of(made.topology, program))
         found = _changes(state, program, before, span)
+        source = with_added_at(known, source, state.definitions.numbers)
     if (there := state.definitions.find_topic(source.topic)) is not None:
         said = TopicProperties.of(statement.properties, (*OF_RESULTS, APPLICATION, BACKFILL), state.text, span)
         said.check_partitions(there.name, there.partitions)
@@ -262,6 +269,7 @@ def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, 
     made = lowered_query(state.definitions, statement, state.text, state.settings, new.application, topic)
     program = _compiled(state, made.topology, statement, is_strict=True)
     source = replace(_source_of(state, statement, new, made, _output_of(made.topology, program)), topic=known.topic)
+    source = with_added_at(known, source, number)
     for one in state.definitions.sources.values():
         if one.name != known.name and one.topic == known.topic:
             KeptValues(state, one, source, span, f"DROP {one.kind.upper()} {one.name} before").check_built()

@@ -26,6 +26,7 @@ from streamkit.plan.window_kinds.session import SessionWindow
 from streamkit.plan.windows import WindowKind
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.definitions import Definitions
+from streamkit.sql.execution.seen_columns import SeenColumns
 from streamkit.sql.execution.topic_fit import misfit
 from streamkit.sql.ksql.expressions import PSEUDO_COLUMNS
 from streamkit.sql.lowering.ksql_meaning import KSQL
@@ -48,19 +49,20 @@ WORDS_OF_COLUMNS = {"VALUE_FORMAT": NATIVE}
 
 @dataclass(frozen=True)
 class SourceReading:
-    """Reads streams and tables as they are defined now."""
+    """Reads streams and tables as they are defined now, or as `seen` by queries that were made before."""
 
     definitions: Definitions
     registry: str | None = None
     time_zone: str = "UTC"
     keeps_case: bool = False
+    seen: SeenColumns | None = None
 
     def others(self, name: str, topology: Topology) -> ScriptSource | None:
         """A stream or table for a script that does not declare it."""
         stored = self.source(name)
         if stored is None:
             return None
-        read = self.added_to(stored, topology)
+        read = self.added_to(stored if self.seen is None else self.seen.of(stored), topology)
         return ScriptSource(stored.kind, read.topic, read.format, read.source)
 
     def source(self, name: str) -> StoredSource | None:

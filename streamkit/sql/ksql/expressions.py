@@ -120,7 +120,9 @@ class _Translation:
                 return _pseudo_column(column)
             case Reference(name) if has_times(type := self.columns.get(name, "")):
                 return self._ordered(Call(AS_TIME, (expression, Literal(type))), type)
-            case Reference(name) if self.widens and (wide := nearest_type(type)) != type:
+            case Reference(name) if self.widens and (wide := nearest_type(self.columns.get(name, ""))) != self.columns.get(
+                name, ""
+            ):
                 return self._ordered(Cast(expression, wide), wide)
             case Reference(name):
                 return self._ordered(expression, self.columns.get(name, ""))

@@ -34,6 +34,11 @@ def rows(sql, name, columns="*"):
     return sorted(sql.execute(f"SELECT {columns} FROM {name}")[0].table.to_pylist(), key=lambda row: row["ID"])
 
 
+def table(sql, query):
+    """The table of a statement."""
+    return sql.execute(query)[0].table
+
+
 @pytest.mark.parametrize("kind", ["STREAM", "TABLE"])
 @pytest.mark.parametrize("columns", ["n INT, v INT", "v INT, n BIGINT", "v INT", "z INT, v INT, n INT"])
 @pytest.mark.parametrize("format", FORMATS)
@@ -183,11 +188,11 @@ def test_a_column_in_kafka_keeps_its_type(declaration, before, now, reason):
     with sk.SqlSession(sk.open_log(":memory:"), engine="local", settings={"streamkit.sql.dialect": "ksql"}) as sql:
         key = "'a'" if "k STRING" in declaration else "7"
         sql.execute(f"CREATE STREAM s {declaration}; INSERT INTO s (k, v) VALUES ({key}, 1)")
-        found = sql.execute("SELECT * FROM s")[0].table
+        found = table(sql, "SELECT * FROM s")
         with pytest.raises(SqlError, match=f"nothing in its bytes tells its type: the {reason}"):
             sql.execute(f"CREATE OR REPLACE STREAM s {declaration.replace(before, now)}")
         sql.execute(f"CREATE OR REPLACE STREAM s {declaration}")
-        assert sql.execute("SELECT * FROM s")[0].table == found
+        assert table(sql, "SELECT * FROM s") == found
 
 
 @pytest.mark.parametrize("format", ["KAFKA", "JSON", "DELIMITED"])
@@ -199,7 +204,7 @@ def test_a_topic_that_began_without_values_gets_some(format):
         sql.execute("CREATE STREAM r WITH (VALUE_FORMAT = 'JSON') AS SELECT * FROM t; INSERT INTO t (k, z) VALUES ('b', 2)")
         assert sql.catch_up(60)
         for name in ("t", "r"):
-            assert sql.execute(f"SELECT * FROM {name}")[0].table.to_pylist() == [{"K": "b", "Z": 2}]
+            assert table(sql, f"SELECT * FROM {name}").to_pylist() == [{"K": "b", "Z": 2}]
 
 
 ALTERED = [
@@ -218,12 +223,12 @@ def test_alter_adds_no_column_that_create_refuses(dialect, properties, column, r
     """A column that the stream could not be declared with is refused at its place, also behind a good one, and the stream stays as it is."""
     with sk.SqlSession(sk.open_log(":memory:"), settings={"streamkit.sql.dialect": dialect}) as sql:
         sql.execute(f"CREATE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC = 's', {properties}, PARTITIONS = 1)")
-        found = sql.execute("DESCRIBE s")[0].table
+        found = table(sql, "DESCRIBE s")
         with pytest.raises(SqlError, match=f"(?s){reason}.*at line 1:27"):
             sql.execute(f"ALTER STREAM s ADD COLUMN {column}")
-        assert sql.execute("DESCRIBE s")[0].table == found
+        assert table(sql, "DESCRIBE s") == found
         sql.execute("INSERT INTO s (k, v) VALUES ('a', 1)")
-        assert sql.execute("SELECT v FROM s")[0].table.num_rows == 1
+        assert table(sql, "SELECT v FROM s").num_rows == 1
 
 
 def test_alter_adds_no_column_by_which_a_query_would_mean_another():
@@ -236,4 +241,4 @@ def test_alter_adds_no_column_by_which_a_query_would_mean_another():
         ):
             sql.execute("ALTER STREAM s ADD COLUMN v INT")
         sql.execute("DROP STREAM r; ALTER STREAM s ADD COLUMN v INT; INSERT INTO s (k, `v`, v) VALUES ('a', 1, 2)")
-        assert sql.execute("SELECT * FROM s")[0].table.to_pylist() == [{"K": "a", "v": 1, "V": 2}]
+        assert table(sql, "SELECT * FROM s").to_pylist() == [{"K": "a", "v": 1, "V": 2}]
