@@ -185,7 +185,7 @@ class ScriptSettings:
                 return dead_letter(words[1])
         except TopologyError as error:
             raise text.error(error.message, statement.span) from None
-        hint = meant(words[0] if words else "", (FAIL, SKIP, "dead_letter"))
+        hint = "" if words[:1] == ["dead_letter"] else meant(words[0] if words else "", (FAIL, SKIP, "dead_letter"))
         raise text.error(
             f"{ON_ERROR} is {value!r}; expected 'fail', 'skip', or 'dead_letter' and the name of a topic, as in 'dead_letter broken'{hint}",
             statement.span,

@@ -196,3 +196,11 @@ def test_statements_that_a_log_has_keep_their_types():
     (statement,) = read_script("CREATE STREAM x (a FLOAT, b DECIMAL(3, 1))", "ksql", is_stored=True)
     assert isinstance(statement, CreateSource)
     assert [one.type for one in statement.columns] == ["float", "decimal(3,1)"]
+
+
+@pytest.mark.parametrize("value", ["dead_letter", "dead_letter a b"])
+def test_a_word_that_is_right_is_not_advised(sql, value):
+    """What lacks the name of a topic, or has two, is told what it should have, and not the word that is there."""
+    with pytest.raises(SqlError, match="as in 'dead_letter broken'") as caught:
+        sql.execute(f"SET 'streamkit.on.error' = '{value}'")
+    assert "did you mean" not in str(caught.value)
