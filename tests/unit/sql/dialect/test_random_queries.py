@@ -44,6 +44,14 @@ def _compared(sign: str, one: Any, other: Any) -> bool:
     return bool({"=": one == other, "<>": one != other, "<": one < other, ">=": one >= other}[sign])
 
 
+def _element(values: list[Any], place: int | None) -> Any:
+    """An element by its place from 1, or from the end; null where there is none, and a place that is null fails."""
+    if place is None:
+        raise FailedError
+    places = {**{at + 1: one for at, one in enumerate(values)}, **{at - len(values): one for at, one in enumerate(values)}}
+    return places.get(place)
+
+
 @st.composite
 def numbers(draw: st.DrawFn, depth: int = 2) -> tuple[str, Rule]:
     """The text of an expression that is an INTEGER, and its rule."""
@@ -53,8 +61,10 @@ def numbers(draw: st.DrawFn, depth: int = 2) -> tuple[str, Rule]:
             return name, lambda row: row[name]
         number = draw(st.integers(0, 9))
         return str(number), lambda row: number
-    sign = draw(st.sampled_from("+-*/%"))
+    sign = draw(st.sampled_from("+-*/%["))
     (one, first), (other, second) = draw(numbers(depth - 1)), draw(numbers(depth - 1))
+    if sign == "[":
+        return f"ARRAY[V, W][{one}]", lambda row: _element([row["V"], row["W"]], first(row))
     return f"({one} {sign} {other})", lambda row: _calculated(sign, first(row), second(row))
 
 
