@@ -227,6 +227,7 @@ _SPECIAL: dict[str, Callable[[list[str]], str]] = {
     "false_nested": lambda a: a[0],
     "false_on_failure": lambda a: a[0],
     "present": lambda a: a[0],
+    "needed": lambda a: a[0],
     "as_time": lambda a: a[0],
     "retyped": lambda a: a[0],
     "as_read": lambda a: a[0],

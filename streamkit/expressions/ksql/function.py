@@ -73,18 +73,18 @@ def failing_as(operation: str, *functions: str) -> None:
         OPERATIONS[f"{operation}{NAMED_BY}{name}"] = OPERATIONS[operation]
 
 
-@operation("ksql_present", fails=always, strict=False, nullable=never_null)
+@operation("ksql_needed", fails=always, strict=False, nullable=never_null)
 @on_columns
-def _check_present(_: TypedExpression, value: pa.Array) -> pa.Array:
-    check_rows(~validity(value), "an argument is null")
+def _needed(expression: TypedExpression, value: pa.Array) -> pa.Array:
+    check_rows(~validity(value), f"{str(expression.value).upper()} does not take null")
     return value
 
 
-def _present(call: Invocation) -> Invocation:
-    is_there = [one.name == "literal" and one.value is not None for one in call.values]
+def _needing_all(function: str, call: Invocation) -> Invocation:
+    """The call with arguments of which a null fails."""
     arguments = [
-        one if there else TypedExpression("ksql_present", one.type, (one,))
-        for one, there in zip(call.values, is_there, strict=True)
+        one if one.name == "literal" and one.value is not None else TypedExpression("ksql_needed", one.type, (one,), function)
+        for one in call.values
     ]
     return replace(call, arguments=tuple(arguments))
 
@@ -106,11 +106,9 @@ def formula(name: str, *signatures: str, fails_of_null: bool = False) -> Callabl
 
     `fails_of_null`: a row with a null argument fails, as in Java where a parameter is a number that cannot be null.
     """
-    if fails_of_null:
-        failing_as("ksql_present", name)
 
     def enter(build: Formula) -> Formula:
-        _enter(name, signatures, build, lambda call, _: build(_present(call) if fails_of_null else call))
+        _enter(name, signatures, build, lambda call, _: build(_needing_all(name, call) if fails_of_null else call))
         return build
 
     return enter

@@ -95,7 +95,8 @@ class Aggregation:
         columns |= {call: _column(name) for name, call in aggregates}
         chosen = tuple(replace(item, expression=self._over(item.expression, columns, item.span)) for item in items)
         if having is not None and self.query.having is not None:
-            having = self._over(having, columns, self.query.having.span)
+            asked = {part: over for part, over in columns.items() if not isinstance(part, Literal)}  # a constant is itself
+            having = self._over(having, asked, self.query.having.span)
             having = self.names.text.places.replaced(self.names.meaning.condition(having), having)
         kept = {item.expression: item.type for item in items}  # the types of what a column keeps as values of another one
         described = self._columns(group, aggregates, kept)
