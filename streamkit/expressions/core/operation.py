@@ -188,6 +188,8 @@ def operation(
     """
 
     def enter(compute: Callable[..., Any]) -> Callable[..., Any]:
+        if name in OPERATIONS:
+            raise ValueError(f"there is an operation {name!r} already")
         OPERATIONS[name] = Operation(
             compute,
             fails,

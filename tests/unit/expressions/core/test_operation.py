@@ -106,3 +106,9 @@ def test_a_wrong_call_says_what_is_wanted(takes: str, text: str, message: str) -
     with pytest.raises(TopologyError, match=message) as caught:
         typed(text)
     assert caught.value.at == LINE
+
+
+def test_a_name_has_one_operation(entries: None) -> None:
+    """Two files cannot enter one name: the later one would be computed for both."""
+    with pytest.raises(ValueError, match="there is an operation 'add' already"):
+        operation("add")(lambda *_: None)
