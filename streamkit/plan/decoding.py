@@ -141,7 +141,7 @@ def reads_by_names(value: Format, own: Format) -> bool:
         return True
     names, written = (Codec(one).written.names for one in (value, own))
     others = {name.lower() for name in written if name not in names}
-    return any(name in written for name in names) and not any(name.lower() in others for name in names if name not in written)
+    return not any(name.lower() in others for name in names if name not in written)
 
 
 def _key_type(decoding: Decoding) -> str:

@@ -75,6 +75,13 @@ def test_a_query_reads_what_a_later_declaration_writes(sql):
     assert read(sql, "R") == read(sql, "S") == expected
 
 
+def test_a_declaration_without_any_column_of_the_topic_has_nulls(sql):
+    """No value is taken for that of another column, also if it has its type, and what is inserted then is read."""
+    sql.execute(f"{declared('S', 'V')}; INSERT INTO S VALUES ('a', 1); {declared('T', 'W')}; INSERT INTO T VALUES ('b', 2)")
+    assert read(sql, "T") == [{"ID": "a", "W": None}, {"ID": "b", "W": 2}]
+    assert read(sql, "S") == [{"ID": "a", "V": 1}, {"ID": "b", "V": None}]
+
+
 def test_one_text_adds_a_column_twice_and_writes_between(sql):
     """All changes of a topic's schema by one text are kept, with the records that were written under each."""
     sql.execute(f"{declared('S', 'VN')}; INSERT INTO S VALUES ('a', 1, 'x')")
