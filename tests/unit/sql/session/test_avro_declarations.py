@@ -40,12 +40,13 @@ def read(sql, name):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_every_declaration_reads_what_any_of_them_writes(sql, seed):
-    """Streams with random columns of one topic are declared, get columns, are dropped, and are written to, in any order: a model knows the rows."""
+    """Streams with random columns of one topic are declared, get columns, are read by queries, dropped and written to: a model knows the rows."""
     draw = random.Random(seed)
     streams: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     written: list[dict[str, object]] = []
     for number in range(14):
-        act = draw.choice(["create", "insert", "insert", "alter"])
+        act = draw.choice(["create", "insert", "insert", "alter", "query", "drop"])
         name = draw.choice(list(streams)) if streams else None
         missing = [one for one in COLUMNS if name is not None and one not in streams[name]]
         if name is None or act == "create":
@@ -54,6 +55,13 @@ def test_every_declaration_reads_what_any_of_them_writes(sql, seed):
         elif act == "alter" and missing:
             streams[name].append(draw.choice(missing))
             sql.execute(f"ALTER STREAM {name} ADD COLUMN {streams[name][-1]} {COLUMNS[streams[name][-1]]}")
+        elif act == "query":
+            results[f"R{number}"] = draw.sample(streams[name], draw.randint(1, len(streams[name])))
+            listed = ", ".join(results[f"R{number}"])
+            sql.execute(f"CREATE STREAM R{number} WITH (VALUE_FORMAT = 'JSON') AS SELECT ID, {listed} FROM {name}")
+        elif act == "drop" and not any(one["reads"] == name for one in sql.queries().to_pylist()):
+            del streams[name]
+            sql.execute(f"DROP STREAM {name}")
         elif act == "insert":
             columns = draw.sample(streams[name], draw.randint(1, len(streams[name])))
             sql.execute(
@@ -62,6 +70,9 @@ def test_every_declaration_reads_what_any_of_them_writes(sql, seed):
             written.append({"ID": str(number), **{one: VALUES[one][1] for one in columns}})
         for one, columns in streams.items():
             assert read(sql, one) == [{column: row.get(column) for column in ("ID", *columns)} for row in written]
+    assert sql.catch_up(60)
+    for one, columns in results.items():
+        assert read(sql, one) == [{column: row.get(column) for column in ("ID", *columns)} for row in written]
 
 
 def test_a_query_reads_what_a_later_declaration_writes(sql):
