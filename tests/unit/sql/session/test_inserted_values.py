@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import streamkit as sk
 from streamkit.errors import SqlError, TopologyError
+from streamkit.log.values.python_values import python_values
 from streamkit.names import TIMESTAMP
 from streamkit.sql.execution.constant_shapes import shape_of
 from streamkit.sql.execution.definitions import Definitions
@@ -91,8 +92,8 @@ def test_values_together_are_the_values_one_by_one(dialect: str, type: str, text
 
 
 def type_and_values(outcome: Any) -> Any:
-    """An outcome in which -0.0 is not 0.0."""
-    return outcome if isinstance(outcome, tuple) else (outcome.type, repr(outcome.to_pylist()))
+    """An outcome in which -0.0 is not 0.0, also with times that no datetime can hold."""
+    return outcome if isinstance(outcome, tuple) else (outcome.type, repr(python_values(outcome)))
 
 
 @pytest.mark.parametrize(
