@@ -156,7 +156,8 @@ def _round_double(_: TypedExpression, number: pa.Array) -> pa.Array:
     """As Java: the whole number below a half more, to the ends of the range, 0 of NaN."""
     numbers = values_of(number)
     whole = np.floor(numbers)
-    found = np.where(numbers - whole >= 0.5, whole + 1, whole)
+    with np.errstate(invalid="ignore"):  # of an infinity
+        found = np.where(numbers - whole >= 0.5, whole + 1, whole)
     return with_validity(whole_longs(np.where(np.isnan(found), 0, found)), pa.int64(), number.is_valid())
 
 

@@ -12,13 +12,14 @@ from streamkit.testing import TopologyTestDriver
 VALUES = ("7", "x", None, "12")
 SELECTED = (
     "COALESCE(CAST(v AS INT), 5) AS a, CAST(v AS INT) IS NULL AS b, CONCAT('a', FROM_BYTES(TO_BYTES(v, 'hex'), 'utf8')) AS c, "
-    "TRANSFORM(ARRAY[v, '1'], x => CAST(x AS INT)) AS d, CAST(v AS INT) + 1 AS e"
+    "TRANSFORM(ARRAY[v, '1'], x => CAST(x AS INT)) AS d, CAST(v AS INT) + 1 AS e, "
+    "COALESCE(ARRAY[3, 4][CAST(v AS INT)], 0) AS f, FROM_DAYS(3) IN (v, '1970-01-04') AS g, STRINGTODATE(v, 'yyyy') IS NULL AS h"
 )
 CONDITIONS = ("", " WHERE NOT (CAST(v AS INT) = 12)", " WHERE COALESCE(CAST(v AS INT), 1) < 9")
 
 
 def without_key(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name.upper(): value for name, value in row.items() if name.upper() in "ABCDE"} for row in rows]
+    return [{name.upper(): value for name, value in row.items() if name.upper() in "ABCDEFGH"} for row in rows]
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -45,10 +46,10 @@ def test_every_route_has_the_same_nulls(condition: str) -> None:
     assert without_key(kept) == without_key(once) == without_key(pushed)
     assert driven == len(kept)
     wanted = [
-        {"A": 7, "B": False, "C": "a", "D": [7, 1], "E": 8},
-        {"A": 5, "B": True, "C": "a", "D": [None, 1], "E": None},
-        {"A": 5, "B": True, "C": "a", "D": [None, 1], "E": None},
-        {"A": 12, "B": False, "C": "a\x12", "D": [12, 1], "E": 13},
+        {"A": 7, "B": False, "C": "a", "D": [7, 1], "E": 8, "F": 0, "G": True, "H": None},
+        {"A": 5, "B": True, "C": "a", "D": [None, 1], "E": None, "F": None, "G": True, "H": None},
+        {"A": 5, "B": True, "C": "a", "D": [None, 1], "E": None, "F": None, "G": True, "H": None},
+        {"A": 12, "B": False, "C": "a\x12", "D": [12, 1], "E": 13, "F": 0, "G": True, "H": None},
     ]
     assert (
         without_key(kept) == {"": wanted, CONDITIONS[1]: [wanted[0], wanted[2]], CONDITIONS[2]: [wanted[0], wanted[2]]}[condition]
