@@ -339,7 +339,7 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
             state.definitions = state.definitions.with_altered_topic(topic.name, Alteration(schema=schema))
         except SchemaError as error:
             raise state.error(str(error), statement.span) from None
-    check_queries(state, known.name)
+    check_queries(state, known.name, added=[name for name, _ in added])
     return Changed(f"{known.kind.capitalize()} {known.name} has {', '.join(name for name, _ in added)} too.")
 
 

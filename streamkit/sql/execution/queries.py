@@ -62,6 +62,10 @@ class QueryTopology:
     format: TopicFormat
 
 
+class UnfitStateError(TopologyError):
+    """What a query keeps does not go with its changed topology."""
+
+
 def topology_of_query(definitions: Definitions, query: StoredQuery) -> Topology:
     """The topology of a query, and of those that share its application; TopologyError if it does not fit what there is any more."""
     return topology_of_queries(definitions, definitions.queries_of(query.application) or [query])
@@ -604,11 +608,14 @@ def _change_text(change: ProgramChange) -> str:
     return f"{change.fate} {change.subject} {change.name}{text}"
 
 
-def check_queries(state: ScriptState, source: str, but: str = "", before: Definitions | None = None) -> None:
+def check_queries(
+    state: ScriptState, source: str, but: str = "", before: Definitions | None = None, added: Sequence[str] = ()
+) -> None:
     """
     TopologyError if a persistent query that reads or fills a stream or table does not fit it as it is now, or what the query has kept or written.
 
     With the definitions `before` a stream or table was declared for the first time, queries also have to read what they have read then.
+    `added` are columns that it has got.
     """
     for query in state.definitions.queries.values():
         if query.id == but or source.lower() not in (name.lower() for name in (query.sink, *query.sources)):
@@ -620,12 +627,23 @@ def check_queries(state: ScriptState, source: str, but: str = "", before: Defini
                 continue  # it was so before
             message = error.message if isinstance(error, TopologyError) else str(error).partition("\n  at ")[0]
             verb = "fills" if query.sink == source else "reads"
+            clash = _clash(state, source, query, added) if isinstance(error, UnfitStateError) else ""
             raise state.error(
-                f"the query {query.id}, which {verb} {source}, would not fit it any more: {message}{ways_of_session(message)}",
+                f"the query {query.id}, which {verb} {source}, would not fit it any more: {clash}{message}{ways_of_session(message)}",
                 NOWHERE,
             ) from None
         if before is not None and _could_start(state, before, query):
             _check_reads_the_same(state, query, before, topology)
+
+
+def _clash(state: ScriptState, source: str, query: StoredQuery, added: Sequence[str]) -> str:
+    """A column that a source has got and that another one of the query, or its result, has too, with what to do; empty if there is none."""
+    for other in (*query.sources, query.sink):
+        known = None if other.lower() == source.lower() else state.declared(other)
+        columns = {str(one["name"]).lower() for one in known.columns} if known is not None else set()
+        if known is not None and (name := next((one for one in added if one.lower() in columns), None)) is not None:
+            return f"{known.name} has a column {name}, too, and what {query.id} keeps would get other names; expected another name for it. "
+    return ""
 
 
 def _startable(state: ScriptState, definitions: Definitions, query: StoredQuery) -> Topology:
@@ -641,7 +659,7 @@ def _startable(state: ScriptState, definitions: Definitions, query: StoredQuery)
     state.definitions = state.definitions.with_seen(query.application)
     refusals = () if query.application in definitions.ended else preview(state.log.catalog, program).refusals
     if refusals:
-        raise TopologyError(refusals[0])
+        raise UnfitStateError(refusals[0])
     return topology
 
 
