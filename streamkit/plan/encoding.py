@@ -63,6 +63,14 @@ class Encoded:
         """All columns that are written."""
         return Schema((*self.key, *(column for column in self.value if column.name not in self.key)))
 
+    def under(self, topic: Format, *, with_key: bool) -> Schema:
+        """
+        The columns of which values are made under the schema that a topic has; SchemaError as of `value_columns`.
+
+        Without `with_key` a field with the name of a column of the key is another declaration's, and stays null.
+        """
+        return value_columns(topic, self.columns if with_key else self.value, self.key.names)
+
 
 def encoded(encoding: Encoding, rows: Schema, key: tuple[str, ...], topic: str, at: Location | None) -> Encoded:
     """

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from streamkit.errors import Location, SchemaError, TopologyError
-from streamkit.formats.format import Format
+from streamkit.formats.format import KEY_FORMAT, Format
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
-from streamkit.plan.encoding import Encoded, other_settings, value_columns, with_schema
+from streamkit.plan.encoding import Encoded, other_settings, with_schema
 from streamkit.plan.inputs import KnownTopics, TopicDescription, known_topic, planned_topics
 from streamkit.plan.operators.project import Project
 from streamkit.plan.program import Output
@@ -186,9 +186,7 @@ def _other_format(
     if own.settings and (reason := other_settings(dict(own.settings), dict(its.settings))):
         return f"{reason}; {others}"
     try:
-        value_columns(
-            its, Schema((*written.key, *(one for one in written.value if one.name not in written.key))), written.key.names
-        )
+        written.under(its, with_key=own.setting(KEY_FORMAT) is None)
     except SchemaError as error:
         return f"{error}; expected a topic with the written columns: {others}"
     return None
@@ -202,7 +200,7 @@ def _in_format(plan: Plan) -> Plan:
         written = maker.operator.bytes_made
         if written is None or output.format is None or written.format == output.format:
             continue
-        value = value_columns(output.format, written.columns, written.key.names)
+        value = written.under(output.format, with_key=written.format.setting(KEY_FORMAT) is None)
         changed = with_operator(maker, format=output.format, value=value)
         steps = [changed if step.id == maker.id else step for step in steps]
     return replace(plan, steps=tuple(steps))

@@ -27,8 +27,8 @@ from streamkit.log.topic.topic import Topic, check_writable
 from streamkit.log.values.keys import decode_keys, encode_keys
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, spellings
 from streamkit.plan.duration import duration_text
-from streamkit.plan.encoding import value_columns
-from streamkit.schema import Schema, SchemaColumn
+from streamkit.plan.encoding import Encoded
+from streamkit.schema import SchemaColumn
 from streamkit.sql.execution.inserted_table import columns_of_table
 from streamkit.sql.execution.inserted_values import InsertedValues
 from streamkit.sql.execution.row_time import is_row_time
@@ -247,8 +247,8 @@ def _in_format(state: ScriptState, known: StoredSource, own: Format, rows: pa.Ta
     if values.earlier:
         values = replace(values, schema=own.schema, earlier=own.earlier)
     if values.earlier or (values.schema is not None and not is_ksql(known)):  # which may lack a column, or have those of the key
-        key = source.decoding.key
-        columns = value_columns(values, Schema((*key, *(one for one in columns if one.name not in key))), key.names)
+        written = Encoded(source.decoding.key, columns, source.decoding.keys, values)
+        columns = written.under(values, with_key=not is_ksql(known))
     found: dict[str, pa.Array] = {}
     parts = ((KEY, source.decoding.keys, source.decoding.key), (VALUE, values, columns))
     for part, format, columns in parts:

@@ -27,10 +27,12 @@ def sql():
         yield found
 
 
-def declared(name, columns):
+def declared(name, columns, key="ID"):
     """CREATE STREAM of the topic with these columns of values."""
     listed = ", ".join(f"{one} {COLUMNS.get(one, 'INT')}" for one in columns)
-    return f"CREATE STREAM {name} (ID STRING KEY, {listed}) WITH (KAFKA_TOPIC = 'topic', VALUE_FORMAT = 'AVRO', PARTITIONS = 1)"
+    return (
+        f"CREATE STREAM {name} ({key} STRING KEY, {listed}) WITH (KAFKA_TOPIC = 'topic', VALUE_FORMAT = 'AVRO', PARTITIONS = 1)"
+    )
 
 
 def read(sql, name):
@@ -40,39 +42,48 @@ def read(sql, name):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_every_declaration_reads_what_any_of_them_writes(sql, seed):
-    """Streams with random columns of one topic are declared, get columns, are read by queries, dropped and written to: a model knows the rows."""
+    """
+    Streams with random columns of one topic are declared, get columns, are read by queries, dropped and written to: a model knows the rows.
+
+    The key of one has the name of a value column of another, or none that another has.
+    """
     draw = random.Random(seed)
     streams: dict[str, list[str]] = {}
     results: dict[str, list[str]] = {}
+    keys: dict[str, str] = {}
     written: list[dict[str, object]] = []
     for number in range(14):
         act = draw.choice(["create", "insert", "insert", "alter", "query", "drop"])
         name = draw.choice(list(streams)) if streams else None
-        missing = [one for one in COLUMNS if name is not None and one not in streams[name]]
+        missing = [one for one in COLUMNS if name is not None and one not in (*streams[name], keys[name])]
         if name is None or act == "create":
             streams[f"S{number}"] = draw.sample(list(COLUMNS), draw.randint(1, len(COLUMNS)))
-            sql.execute(declared(f"S{number}", streams[f"S{number}"]))
+            keys[f"S{number}"] = draw.choice(["ID", *(one for one in COLUMNS if one not in streams[f"S{number}"])])
+            sql.execute(declared(f"S{number}", streams[f"S{number}"], keys[f"S{number}"]))
         elif act == "alter" and missing:
             streams[name].append(draw.choice(missing))
             sql.execute(f"ALTER STREAM {name} ADD COLUMN {streams[name][-1]} {COLUMNS[streams[name][-1]]}")
         elif act == "query":
             results[f"R{number}"] = draw.sample(streams[name], draw.randint(1, len(streams[name])))
-            listed = ", ".join(results[f"R{number}"])
-            sql.execute(f"CREATE STREAM R{number} WITH (VALUE_FORMAT = 'JSON') AS SELECT ID, {listed} FROM {name}")
+            keys[f"R{number}"] = keys[name]
+            listed = ", ".join((keys[name], *results[f"R{number}"]))
+            sql.execute(f"CREATE STREAM R{number} WITH (VALUE_FORMAT = 'JSON') AS SELECT {listed} FROM {name}")
         elif act == "drop" and not any(one["reads"] == name for one in sql.queries().to_pylist()):
             del streams[name]
             sql.execute(f"DROP STREAM {name}")
         elif act == "insert":
             columns = draw.sample(streams[name], draw.randint(1, len(streams[name])))
             sql.execute(
-                f"INSERT INTO {name} (ID, {', '.join(columns)}) VALUES ('{number}', {', '.join(VALUES[one][0] for one in columns)})"
+                f"INSERT INTO {name} ({keys[name]}, {', '.join(columns)}) VALUES ('{number}', {', '.join(VALUES[one][0] for one in columns)})"
             )
-            written.append({"ID": str(number), **{one: VALUES[one][1] for one in columns}})
+            written.append({"key": str(number), **{one: VALUES[one][1] for one in columns}})
         for one, columns in streams.items():
-            assert read(sql, one) == [{column: row.get(column) for column in ("ID", *columns)} for row in written]
+            assert read(sql, one) == [
+                {keys[one]: row["key"], **{column: row.get(column) for column in columns}} for row in written
+            ]
     assert sql.catch_up(60)
     for one, columns in results.items():
-        assert read(sql, one) == [{column: row.get(column) for column in ("ID", *columns)} for row in written]
+        assert read(sql, one) == [{keys[one]: row["key"], **{column: row.get(column) for column in columns}} for row in written]
 
 
 def test_a_query_reads_what_a_later_declaration_writes(sql):
@@ -91,6 +102,38 @@ def test_a_declaration_without_any_column_of_the_topic_has_nulls(sql):
     sql.execute(f"{declared('S', 'V')}; INSERT INTO S VALUES ('a', 1); {declared('T', 'W')}; INSERT INTO T VALUES ('b', 2)")
     assert read(sql, "T") == [{"ID": "a", "W": None}, {"ID": "b", "W": 2}]
     assert read(sql, "S") == [{"ID": "a", "V": 1}, {"ID": "b", "V": None}]
+
+
+@pytest.mark.parametrize("type", ["STRING", "INT"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_value_column_with_the_name_of_another_key_is_not_that_key(sql, type, is_first):
+    """Who writes to the topic by INSERT and by queries leaves a column null that has the name of its key, whatever its type is."""
+    other = declared("D", ["V", "ID"], "K").replace("ID INT", f"ID {type}")
+    texts = [declared("S", "V"), other]
+    sql.execute(f"{declared('I', 'V').replace('topic', 'i')}; {'; '.join(reversed(texts) if is_first else texts)}")
+    sql.execute("INSERT INTO S SELECT ID, V FROM I")
+    sql.execute(
+        "INSERT INTO S VALUES ('a', 1); INSERT INTO D VALUES ('b', 2, '7')".replace("'7'", "'7'" if type == "STRING" else "7")
+    )
+    sql.execute("INSERT INTO I VALUES ('c', 3)")
+    assert sql.catch_up(60)
+    given = "7" if type == "STRING" else 7
+    assert sorted(tuple(row.values()) for row in read(sql, "S")) == [("a", 1), ("b", 2), ("c", 3)]
+    rows = sorted((tuple(row.values()) for row in read(sql, "D")), key=lambda row: row[0])
+    assert rows == [("a", 1, None), ("b", 2, given), ("c", 3, None)]
+
+
+def test_the_topic_of_a_result_gets_a_column_with_the_name_of_its_key(sql):
+    """The query that fills it goes on, also if the column is added by ALTER later."""
+    sql.execute(
+        f"{declared('S', 'V').replace('topic', 's')}; CREATE STREAM R WITH (KAFKA_TOPIC = 'topic') AS SELECT ID, V FROM S"
+    )
+    sql.execute(f"{declared('D', 'V', 'K')}; INSERT INTO S VALUES ('a', 1)")
+    assert sql.catch_up(60)
+    sql.execute("ALTER STREAM D ADD COLUMN ID INT; INSERT INTO S VALUES ('b', 2)")
+    assert sql.catch_up(60)
+    assert [tuple(row.values()) for row in read(sql, "R")] == [("a", 1), ("b", 2)]
+    assert [tuple(row.values()) for row in read(sql, "D")] == [("a", 1, None), ("b", 2, None)]
 
 
 def test_one_text_adds_a_column_twice_and_writes_between(sql):
