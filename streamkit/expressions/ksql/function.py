@@ -23,6 +23,7 @@ from streamkit.expressions.core.operation import (
     Invocation,
     Judgement,
     Nullability,
+    RuleError,
     always,
     always_nullable,
     function,
@@ -32,7 +33,7 @@ from streamkit.expressions.core.operation import (
 )
 from streamkit.expressions.core.spark_text import spark_text, unseen
 from streamkit.expressions.ksql.overloads import as_called
-from streamkit.expressions.ksql.signature import Signature, matched
+from streamkit.expressions.ksql.signature import Signature, ksql_type, matched, nearest_type
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import NAMED_BY, OF_KSQL
 
@@ -87,6 +88,14 @@ def _needing_all(function: str, call: Invocation) -> Invocation:
         for one in call.values
     ]
     return replace(call, arguments=tuple(arguments))
+
+
+def as_text(values: Sequence[TypedExpression]) -> str:
+    """STRING, as the type of what is made of values; RuleError if ksqlDB lacks their type, so that the nearest one that it has takes its place."""
+    for one in values:
+        if nearest_type(one.type) != one.type:
+            raise RuleError(f"there is no type {ksql_type(one.type)}; expected {ksql_type(nearest_type(one.type))}, by a CAST")
+    return "string"
 
 
 def _named_by(function: str, made: TypedExpression, arguments: Container[int]) -> TypedExpression:

@@ -18,13 +18,14 @@ class FollowedTopic:
     """
     The records of a topic, from the earliest or latest ones of this moment on, which is decided when it is made, and not at the first look.
 
-    Values under a schema that the topic got since then come as they would have been before.
+    Values under a schema that the topic got since then come as they would have been before, but for who `reads_newest`, by the topic's schema then.
 
     A topic that gets the name later is another one, whose records are never among them. For one thread.
     """
 
-    def __init__(self, log: Log, topic: str, begin: str, columns: Sequence[str]) -> None:
+    def __init__(self, log: Log, topic: str, begin: str, columns: Sequence[str], *, reads_newest: bool = False) -> None:
         self._log, self._topic, self._columns = log, log.topic(topic), columns
+        self._reads_newest = reads_newest
         self._consumer = log.consumer(topic, auto_offset_reset=begin, columns=columns)
         if begin == LATEST:
             self._consumer.poll(0.0)  # it gets its partitions by its first look, and finds nothing at their ends
@@ -42,7 +43,7 @@ class FollowedTopic:
             self._checked()  # a topic of the same name may have other columns
             raise
         now, begun = self._checked().format, self._topic.format  # behind the look, so that its records are those of this topic
-        if table is None or now is None or begun is None or now == begun or VALUE not in table.column_names:
+        if table is None or now is None or begun is None or now == begun or self._reads_newest or VALUE not in table.column_names:
             return table
         values = former_values(table.column(VALUE), now, begun)
         return table.set_column(table.schema.get_field_index(VALUE), VALUE, values)
