@@ -24,6 +24,7 @@ from streamkit.plan.program import Output, Program
 from streamkit.plan.program_change import SAME, STEPS, STORES, ProgramChange
 from streamkit.plan.refusal import RefusedTopic
 from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.execution.avro_columns import add_avro_columns
 from streamkit.sql.execution.backfill import BACKFILL, TOPIC, built_beside, topic_of_built, with_built, without_built
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.kept_values import KeptValues
@@ -261,6 +262,12 @@ def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, 
             "CREATE of them afterwards",
             span,
         )
+    others = [one for one in state.definitions.sources.values() if one.topic == known.topic and one.name != known.name]
+    if writers := [f"{query.id} writes to {one.name}" for one in others for query in state.definitions.writers(one.name)]:
+        raise state.error(
+            f"{' and '.join(writers)}, whose topic is that of {known.name}, and its records would be gone; expected TERMINATE before",
+            span,
+        )
     given = next((one for one in statement.properties if one.name.upper() == KAFKA_TOPIC), None)
     if given is not None and given.value != known.topic:
         raise state.error(f"{known.name} is the topic {known.topic}; found {given.value}: expected the same", given.span)
@@ -274,10 +281,11 @@ def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, 
     program = _compiled(state, made.topology, statement, is_strict=True)
     source = replace(_source_of(state, statement, new, made, _output_of(made.topology, program)), topic=known.topic)
     source = with_added_at(known, source, number)
-    for one in state.definitions.sources.values():
-        if one.name != known.name and one.topic == known.topic:
-            KeptValues(state, one, source, span, f"DROP {one.kind.upper()} {one.name} before").check_built()
+    for one in others:
+        KeptValues(state, one, source, span, f"DROP {one.kind.upper()} {one.name} before").check_built()
     _create_topics(state, program)
+    for one in others if state.keeps_case else ():
+        add_avro_columns(state, replace(one, topic=topic), span)
     state.definitions = replace(state.definitions.with_query(with_built(before, new, source)), numbers=number)
     is_paused = before.wanted == PAUSED
     begun = f"is paused, and the changed one too: RESUME {before.id} lets both run. The changed one is" if is_paused else (
@@ -307,6 +315,7 @@ def insert_query(state: ScriptState, statement: InsertQuery) -> Changed:
         raise state.error(
             f"there is a query {id} already{there}; expected another QUERY_ID", spans[0] if spans else statement.span
         )
+    _check_not_built(state, [target.name], span)
     query = _stored(state, statement, id, number, target.name, None)
     made = lowered_query(state.definitions, statement, state.text, state.settings, query.application)
     program = _compiled(state, made.topology, statement)

@@ -317,3 +317,74 @@ def test_no_column_is_added_below_an_application_that_runs(tmp_path):
         sk.run(sk.load_sql(str(file)), log=log, engine="local", trigger="available_now").wait()
         sql.execute("CREATE STREAM O (ID STRING KEY, V INT) WITH (KAFKA_TOPIC = 'O', VALUE_FORMAT = 'AVRO')")
         assert read(sql, "O") == [{"ID": "a", "V": 1}, {"ID": "b", "V": 2}]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_backfill_keeps_the_columns_of_other_declarations(sql, is_late):
+    """A declaration with a column more writes and reads it also in the topic that takes the place, declared before or while that is built."""
+    sql.execute(
+        f"{declared('S', 'V').replace('topic', 's')}; CREATE STREAM R WITH (KAFKA_TOPIC = 'topic') AS SELECT ID, V FROM S"
+    )
+    sql.execute("INSERT INTO S VALUES ('a', 1), ('b', 2)")
+    assert sql.catch_up(60)
+    more, again = (
+        declared("D", "VZ"),
+        "CREATE OR REPLACE STREAM R WITH (KAFKA_TOPIC = 'topic', BACKFILL = true) AS SELECT ID, V FROM S WHERE V > 1",
+    )
+    sql.execute(f"{again}; {more}" if is_late else f"{more}; {again}")
+    assert sql.catch_up(60)
+    wait_until(lambda: len(read(sql, "R")) == 1)
+    sql.execute("INSERT INTO D VALUES ('d', 3, 0.5); INSERT INTO S VALUES ('e', 4)")
+    assert sql.catch_up(60)
+    rows = sorted((tuple(row.values()) for row in read(sql, "D")), key=lambda row: row[0])
+    assert rows == [("b", 2, None), ("d", 3, 0.5), ("e", 4, None)]
+    assert sorted(tuple(row.values()) for row in read(sql, "R")) == [("b", 2), ("d", 3), ("e", 4)]
+
+
+def test_backfill_is_refused_below_queries_that_write_by_another_name(sql):
+    """Their records would be gone with the former topic, as would those of a query that begins while the new one is built."""
+    sql.execute(
+        f"{declared('S', 'V').replace('topic', 's')}; CREATE STREAM R WITH (KAFKA_TOPIC = 'topic') AS SELECT ID, V FROM S"
+    )
+    sql.execute(f"{declared('D', 'V')}; {declared('I', 'V').replace('topic', 'i')}")
+    again, writer = (
+        "CREATE OR REPLACE STREAM R WITH (KAFKA_TOPIC = 'topic', BACKFILL = true) AS SELECT ID, V FROM S",
+        "INSERT INTO D SELECT ID, V FROM I",
+    )
+    sql.execute(writer)
+    id = next(one["query"] for one in sql.queries().to_pylist() if one["fills"] == "D")
+    with pytest.raises(SqlError, match=f"{id} writes to D, whose topic is that of R"):
+        sql.execute(again)
+    sql.execute(f"TERMINATE {id}")
+    with pytest.raises(SqlError, match="D gets all its records again when"):
+        sql.execute(f"{again}; {writer}")
+    sql.execute(again)
+
+
+def test_a_field_more_in_a_struct_is_refused(sql):
+    """A nested field that the topic lacks is an error of the declaration, also within arrays and maps; one fewer and another order are none."""
+    of = {"T": "STRUCT<A INT, B INT>", "L": "ARRAY<STRUCT<A INT, B INT>>", "M": "MAP<STRING, STRUCT<A INT, B INT>>"}
+    listed = ", ".join(f"{name} {type}" for name, type in of.items())
+    sql.execute(declared("S", "V").replace("V INT", listed))
+    for name, type in of.items():
+        with pytest.raises(SqlError, match=f"{name} is .* in the values of the topic topic, and .*C INTEGER"):
+            sql.execute(declared("MORE", "V").replace("V INT", f"{name} {type.replace('B INT', 'B INT, C INT')}"))
+    sql.execute(declared("O", "V").replace("V INT", "T STRUCT<B INT, A INT>, L ARRAY<STRUCT<B INT>>"))
+    sql.execute("INSERT INTO O VALUES ('a', STRUCT(B := 2, A := 1), ARRAY[STRUCT(B := 3)])")
+    assert read(sql, "S") == [{"ID": "a", "T": {"A": 1, "B": 2}, "L": [{"A": None, "B": 3}], "M": None}]
+
+
+@pytest.mark.parametrize(
+    "columns", ["V INT, N STRING, Z INT", "V INT", "N STRING, V INT", "`n` STRING, V INT", "V STRING, N INT"]
+)
+def test_names_in_another_case_are_refused_unless_all_places_are_the_same(sql, columns):
+    """No record would be read, or values as others; the same columns in their order are read by places, and keep others from adding columns."""
+    sql.execute(declared("S", "V").replace("V INT", "`v` INT, N STRING"))
+    with pytest.raises(SqlError, match="names that differ in their case only are read by their places"):
+        sql.execute(declared("OTHER", "V").replace("V INT", columns))
+    sql.execute(f"{declared('SAME', 'VN')}; INSERT INTO SAME VALUES ('a', 1, 'x')")
+    assert read(sql, "S") == [{"ID": "a", "v": 1, "N": "x"}]
+    with pytest.raises(SqlError, match="would get Z, and SAME, whose names differ from those"):
+        sql.execute("ALTER STREAM S ADD COLUMN Z DOUBLE")
+    sql.execute("DROP STREAM SAME; ALTER STREAM S ADD COLUMN Z DOUBLE")
+    assert read(sql, "S") == [{"ID": "a", "v": 1, "N": "x", "Z": None}]
