@@ -269,8 +269,12 @@ def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, 
             span,
         )
     given = next((one for one in statement.properties if one.name.upper() == KAFKA_TOPIC), None)
-    if given is not None and given.value != known.topic:
-        raise state.error(f"{known.name} is the topic {known.topic}; found {given.value}: expected the same", given.span)
+    named = statement.name.text if given is None else given.value
+    if named != known.topic:  # once it has its place, the query writes where its statement says
+        raise state.error(
+            f"{known.name} is the topic {known.topic}; found {named}: expected the same, as in WITH (KAFKA_TOPIC = '{known.topic}', BACKFILL = true)",
+            span if given is None else given.span,
+        )
     number = state.definitions.numbers + 1
     topic = f"{known.topic}-{number}"
     if state.definitions.find_topic(topic) is not None:

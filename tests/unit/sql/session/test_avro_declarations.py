@@ -351,6 +351,8 @@ def test_backfill_is_refused_below_queries_that_write_by_another_name(sql):
         "CREATE OR REPLACE STREAM R WITH (KAFKA_TOPIC = 'topic', BACKFILL = true) AS SELECT ID, V FROM S",
         "INSERT INTO D SELECT ID, V FROM I",
     )
+    with pytest.raises(SqlError, match="R is the topic topic; found R: expected the same"):
+        sql.execute(again.replace("KAFKA_TOPIC = 'topic', ", ""))
     sql.execute(writer)
     id = next(one["query"] for one in sql.queries().to_pylist() if one["fills"] == "D")
     with pytest.raises(SqlError, match=f"{id} writes to D, whose topic is that of R"):
