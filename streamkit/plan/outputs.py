@@ -176,8 +176,9 @@ def _other_format(
         )
     if its.name != own.name:
         return f"its values are {its.name}, and what is written are values of {own.name}; expected value_format={its.name!r}, or {others}"
-    is_made = own.schema == with_schema(replace(own, schema=None), written.value).schema
-    if own.schema is not None and not is_made and own.schema != its.schema:
+    nullable = Schema(tuple(replace(column, nullable=True) for column in written.value))  # as SQL declares what may not be null, too
+    made = [with_schema(replace(own, schema=None), columns).schema for columns in (written.value, nullable)]
+    if own.schema is not None and own.schema not in (*made, its.schema):
         return (
             f"its values have another schema; expected no value_schema=, or the topic's, which log.alter_topic changes, or {others}\n"
             f"  written:   {own.schema}\n"

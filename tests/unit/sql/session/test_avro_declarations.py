@@ -390,3 +390,18 @@ def test_names_in_another_case_are_refused_unless_all_places_are_the_same(sql, c
         sql.execute("ALTER STREAM S ADD COLUMN Z DOUBLE")
     sql.execute("DROP STREAM SAME; ALTER STREAM S ADD COLUMN Z DOUBLE")
     assert read(sql, "S") == [{"ID": "a", "v": 1, "N": "x", "Z": None}]
+
+
+def test_a_table_of_groups_goes_on_when_another_declaration_of_its_topic_has_a_column_more(sql):
+    """Its counts, which are never null, are written under the schema with the new column, and OR REPLACE of the same text is accepted."""
+    sql.execute(f"{declared('S', 'V')}; INSERT INTO S VALUES ('a', 1)")
+    counts = "TABLE G AS SELECT ID, COUNT(*) AS C FROM S GROUP BY ID"
+    sql.execute(f"CREATE {counts}")
+    assert sql.catch_up(60)
+    sql.execute("CREATE TABLE D (ID STRING PRIMARY KEY, C BIGINT, X INT) WITH (KAFKA_TOPIC = 'G', VALUE_FORMAT = 'AVRO')")
+    sql.execute("INSERT INTO S VALUES ('a', 2)")
+    assert sql.catch_up(60)
+    sql.execute(f"ALTER TABLE D ADD COLUMN Y INT; CREATE OR REPLACE {counts}; INSERT INTO S VALUES ('a', 3)")
+    assert sql.catch_up(60)
+    assert read(sql, "G") == [{"ID": "a", "C": 3}]
+    assert read(sql, "D") == [{"ID": "a", "C": 3, "X": None, "Y": None}]
