@@ -182,13 +182,13 @@ def _slice(_: TypedExpression, arrays: pa.Array, start: pa.Array, end: pa.Array)
     return Elements(kept.values, kept.lengths, valid).as_arrays()
 
 
-@formula("generate_series", "int, int -> array<int>", "bigint, bigint -> array<bigint>", fails_of_null=True)
+@formula("generate_series", "int, int -> array<int>", "bigint, bigint -> array<bigint>", needed=2)
 def _generate_series(call: Invocation) -> TypedExpression:
     """The whole numbers from one to another, one by one or in steps; a step away from the end fails, and so does a null."""
     return call.of("sequence", *call.values)
 
 
-@formula("generate_series", "int, int, int -> array<int>", "bigint, bigint, int -> array<bigint>", fails_of_null=True)
+@formula("generate_series", "int, int, int -> array<int>", "bigint, bigint, int -> array<bigint>", needed=3)
 def _generate_series_in_steps(call: Invocation) -> TypedExpression:
     start, stop, step = call.values
     if step.name != "literal" or not step.value:  # Spark has a step of 0 from a number to itself

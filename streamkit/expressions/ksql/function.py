@@ -81,13 +81,13 @@ def _needed(expression: TypedExpression, value: pa.Array) -> pa.Array:
     return value
 
 
-def _needing_all(function: str, call: Invocation) -> Invocation:
-    """The call with arguments of which a null fails."""
+def _needing(function: str, call: Invocation, needed: int) -> Invocation:
+    """The call whose first arguments, so many, fail where they are null."""
     arguments = [
         one if one.name == "literal" and one.value is not None else TypedExpression("ksql_needed", one.type, (one,), function)
-        for one in call.values
+        for one in call.values[:needed]
     ]
-    return replace(call, arguments=tuple(arguments))
+    return replace(call, arguments=(*arguments, *call.values[needed:]))
 
 
 def as_text(values: Sequence[TypedExpression]) -> str:
@@ -109,15 +109,15 @@ def _named_by(function: str, made: TypedExpression, arguments: Container[int]) -
     return replace(made, name=name if name in OPERATIONS else made.name, arguments=inner)
 
 
-def formula(name: str, *signatures: str, fails_of_null: bool = False) -> Callable[[Formula], Formula]:
+def formula(name: str, *signatures: str, needed: int = 0) -> Callable[[Formula], Formula]:
     """
     Enter signatures of a function that is made of others; its rule is given a call whose arguments fit one of them.
 
-    `fails_of_null`: a row with a null argument fails, as in Java where a parameter is a number that cannot be null.
+    A row fails in which one of the first arguments, so many as are `needed`, is null, as in Java where a parameter is a number that cannot be null.
     """
 
     def enter(build: Formula) -> Formula:
-        _enter(name, signatures, build, lambda call, _: build(_needing_all(name, call) if fails_of_null else call))
+        _enter(name, signatures, build, lambda call, _: build(_needing(name, call, needed) if needed else call))
         return build
 
     return enter

@@ -144,7 +144,7 @@ def _whole_type(arguments: Sequence[TypedExpression]) -> str:
     return f"decimal({max(precision - scale, 1)},0)"
 
 
-@formula("round", "int -> bigint", "bigint -> bigint", fails_of_null=True)
+@formula("round", "int -> bigint", "bigint -> bigint", needed=1)
 def _round(call: Invocation) -> TypedExpression:
     """The number rounded to a whole one, or to so many places behind the point; a tie goes up, and a null INTEGER or BIGINT fails."""
     return call.cast(call.typed(0), "bigint")

@@ -280,7 +280,7 @@ def _unix_date(call: Invocation) -> TypedExpression:
     return call.of("unix_date", *call.values)
 
 
-@formula("from_days", "int -> date", fails_of_null=True)
+@formula("from_days", "int -> date", needed=1)
 def _from_days(call: Invocation) -> TypedExpression:
     """The date so many days after 1970; null fails."""
     return call.of("date_from_unix_date", *call.values)
@@ -358,7 +358,7 @@ _shift("dateadd", "date", "date", 1, "The date so many units later.")
 _shift("datesub", "date", "date", -1, "The date so many units before.")
 
 
-@formula("timestamptostring", "bigint, string -> string", "bigint, string, string -> string", fails_of_null=True)
+@formula("timestamptostring", "bigint, string -> string", "bigint, string, string -> string", needed=1)
 def _timestamptostring(call: Invocation) -> TypedExpression:
     """Milliseconds since 1970 as a text of a format, in UTC or in the zone that the third argument names."""
     checked_format(call, java_writing_pattern)
@@ -366,20 +366,20 @@ def _timestamptostring(call: Invocation) -> TypedExpression:
     return TypedExpression("ksql_formatted", "string", (call.of("ksql_from_unixtime", millis), *rest))
 
 
-@formula("stringtotimestamp", "string, string -> bigint", "string, string, string -> bigint", fails_of_null=True)
+@formula("stringtotimestamp", "string, string -> bigint", "string, string, string -> bigint", needed=3)
 def _stringtotimestamp(call: Invocation) -> TypedExpression:
     """The milliseconds since 1970 that a text of a format spells, in UTC or in the zone that the third argument names; null fails."""
     return call.of("unix_millis", call.of("ksql_parse_timestamp", *call.values))
 
 
-@formula("datetostring", "int, string -> string", fails_of_null=True)
+@formula("datetostring", "int, string -> string", needed=1)
 def _datetostring(call: Invocation) -> TypedExpression:
     """Days since 1970 as a text of a format; null fails."""
     days, format = call.values
     return call.of("ksql_format_date", call.of("date_from_unix_date", days), format)
 
 
-@formula("stringtodate", "string, string -> int", fails_of_null=True)
+@formula("stringtodate", "string, string -> int", needed=2)
 def _stringtodate(call: Invocation) -> TypedExpression:
     """The days since 1970 that a text of a format spells; a format without a year, a month and a day fails, and so does null."""
     checked_format(call, java_parsing_pattern)
