@@ -176,9 +176,8 @@ def _other_format(
         )
     if its.name != own.name:
         return f"its values are {its.name}, and what is written are values of {own.name}; expected value_format={its.name!r}, or {others}"
-    nullable = Schema(
-        tuple(replace(column, nullable=True) for column in written.value)
-    )  # as SQL declares what may not be null, too
+    # SQL declares columns that may be null, also for counts, which never are
+    nullable = Schema(tuple(replace(column, nullable=True) for column in written.value))
     made = [with_schema(replace(own, schema=None), columns).schema for columns in (written.value, nullable)]
     if own.schema is not None and own.schema not in (*made, its.schema):
         return (
