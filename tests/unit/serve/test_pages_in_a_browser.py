@@ -1226,6 +1226,20 @@ def test_sql_has_words_and_faults(page):
     assert page.locator(".editor b").count() == 0
 
 
+def test_words_that_come_late_are_offered(page):
+    """Also where the server takes longer than it takes until faults are asked for, which have a turn of their own."""
+
+    def late(route):
+        time.sleep(0.8)
+        route.continue_()
+
+    page.goto("/sql")
+    page.route("**/api/v1/sql/words", late)
+    page.locator("textarea").press_sequentially("SELECT * FROM ord")
+    expect(page, "document.querySelector('.words li')?.innerText.startsWith('orders')")
+    page.unroute("**/api/v1/sql/words")
+
+
 def test_places_behind_characters_that_a_browser_counts_twice(browser, running):
     """What is wrong is marked there, and a word takes the place of the one that was typed."""
     page = browser.new_page(base_url=running[1])

@@ -82,7 +82,7 @@ function textWithFaults(text, fields, run) {
   area.value = text;
   const marks = make('pre', {'aria-hidden': 'true', class: 'marks'}), said = make('p', {class: 'quiet said', role: 'status'});
   const words = make('ul', {class: 'words', id: 'sql-words', role: 'listbox', hidden: true});
-  let asking = 0, timer, offered = [], chosen = 0, judged = [];
+  let asking = 0, checking = 0, timer, offered = [], chosen = 0, judged = [];  // each on its own: words may come later than the next check begins
   const mark = faults => {
     const parts = [], value = area.value;
     let at = 0;
@@ -97,10 +97,10 @@ function textWithFaults(text, fields, run) {
     said.textContent = others.length ? `line ${others[0].line}:${others[0].column}: ${others[0].message}` : '';
   };
   const check = async () => {
-    const turn = ++asking;
+    const turn = ++checking;
     try {
       const faults = area.value.trim() ? await post('faults', fields()) : [];
-      if (turn === asking) mark(faults);
+      if (turn === checking) mark(faults);
     } catch { /* the server is away, which the page says */ }
   };
   const close = () => { words.hidden = true; offered = []; area.removeAttribute('aria-activedescendant'); };
@@ -140,6 +140,7 @@ function textWithFaults(text, fields, run) {
     changed();
   };
   const changed = () => {
+    ++checking;
     mark([]);
     clearTimeout(timer);
     timer = setTimeout(check, 300);
@@ -165,7 +166,7 @@ function textWithFaults(text, fields, run) {
   const element = make('div', {}, make('div', {class: 'editor'}, marks, area, words), said,
     make('p', {class: 'quiet keys'}, 'Ctrl-Enter runs; Ctrl-Space offers words, Tab accepts one.'));
   mark([]);
-  const judge = faults => { clearTimeout(timer); ++asking; judged = faults.map(one => one.message); mark(faults); };  // who executes a text knows more than its reader
+  const judge = faults => { clearTimeout(timer); ++asking; ++checking; judged = faults.map(one => one.message); mark(faults); };  // who executes a text knows more than its reader
   return {area, element, judge, check, text: () => area.value, put: value => { area.value = value; changed(); },
     show: ({start, end}) => { area.focus(); area.setSelectionRange(unitsOf(area.value, start), unitsOf(area.value, Math.max(end, start + 1))); }};
 }

@@ -124,6 +124,16 @@ def ends_of(broker, name):
     return {place.partition: future.result(30).offset for place, future in found.items()}
 
 
+def has_records(broker, name):
+    """Whether a topic has records; a broker that has just made it does not lead its partitions yet."""
+    try:
+        return sum(ends_of(broker, name).values()) > 0
+    except kafka.KafkaException as error:
+        if error.args[0].code() != kafka.KafkaError.NOT_LEADER_FOR_PARTITION:
+            raise
+        return False
+
+
 def consume(broker, name):
     """All committed records of a topic, by partition in their order; a commit returns before its records can be read, so read to the true end."""
     consumer = kafka.Consumer(
@@ -241,7 +251,7 @@ def test_a_target_that_is_made_again_while_a_sink_runs(broker, name, log, way):
     task = threading.Thread(target=work)
     task.start()
     write(1)
-    wait_until(lambda: name in admin.list_topics(timeout=30).topics and sum(ends_of(broker, name).values()) > 0)
+    wait_until(lambda: name in admin.list_topics(timeout=30).topics and has_records(broker, name))
     admin.delete_topics([name])[name].result(30)
     wait_until(lambda: is_created(broker, name, 1))
     write(2)
