@@ -147,7 +147,7 @@ def reads_by_names(value: Format, own: Format) -> bool:
 
 
 def _names(columns: Schema) -> set[str]:
-    """The names of columns and of the fields below them, each behind those that it is in."""
+    """The names of columns, and of fields at any depth as paths that begin with the name of their column."""
     return {name for column in columns for name in _names_below(column.name, column.type)}
 
 

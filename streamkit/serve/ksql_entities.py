@@ -243,7 +243,7 @@ def _columns(stored: StoredSource) -> list[tuple[str, str, str]]:
 
 
 def _window_type(stored: StoredSource) -> str | None:
-    """The windows in the key, as ksqlDB calls them; those that a query makes are known better than what reads their keys."""
+    """The kind of the windows in the key, in ksqlDB's word; the windows of a query have a length, which their keys do not tell."""
     if stored.windows is None:
         return str(stored.formats["WINDOW_TYPE"]).upper() if "WINDOW_TYPE" in stored.formats else None
     if stored.windows["kind"] == "session":

@@ -63,12 +63,13 @@ def _item_rule(call: Invocation) -> TypedExpression:
     raise RuleError(f"[] takes an ARRAY or a MAP; found {ksql_type(value.type)}")
 
 
-def _place_may_be_null(expression: TypedExpression) -> bool:
-    place = expression.arguments[1]
-    return place.name != "literal" or place.value is None
-
-
-@operation("ksql_element", strict=False, fails=_place_may_be_null, nullable=always_nullable, looks_in_order=(0, 1))
+@operation(
+    "ksql_element",
+    strict=False,
+    fails=lambda expression: expression.arguments[1].name != "literal" or expression.arguments[1].value is None,
+    nullable=always_nullable,
+    looks_in_order=(0, 1),
+)
 @on_columns
 def _element(_: TypedExpression, values: pa.Array, index: pa.Array) -> pa.Array:
     """Of a null array nobody looks at the place; of another one a null place fails."""

@@ -83,7 +83,7 @@ class KeptValues:
             self.check()
 
     def _check_one(self, part: str, before: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> None:
-        """TopologyError if the one column that KAFKA has gets another type, of which nothing in its bytes tells."""
+        """TopologyError if the one column of the format KAFKA gets another type: the bytes do not say their type."""
         if before and [type for _, type in now] != [type for _, type in before]:
             raise self.state.error(
                 f"{KAFKA} has one column, and nothing in its bytes tells its type: the {part} of {self.known.name} are {_text(before)}, and would be "

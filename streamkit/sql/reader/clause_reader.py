@@ -326,7 +326,7 @@ class ClauseReader(ExpressionReader):
         return named_type(self.dialect.as_name(word.text)), False
 
     def _simple_type(self, key: str) -> tuple[str, bool]:
-        """A type without parts; in ksqlDB a length may stand behind each of them, and it says nothing."""
+        """A type without parts; the ksql dialect reads a length behind any of them, and ignores it."""
         if (key in SIZED_TYPES or (self.dialect.has_arrows and key in SIMPLE_TYPES)) and self.took("("):
             self.whole_number("a length")
             self.expect(")")

@@ -194,18 +194,23 @@ AVRO_VALUE = {
 }  # fmt: skip
 
 
+def sent_again(streamkit, root, topic, file):
+    """The record of a topic as consume prints it; produce has written it a second time, and both are equal."""
+    printed = streamkit("consume", topic, "--json")
+    file.write_text(printed)
+    streamkit("produce", topic, str(file))
+    first, second = read(root, topic, "key", "value", "_timestamp")
+    assert first == second
+    return printed
+
+
 def test_avro_goes_round(streamkit, root, tmp_path):
     """Bytes, decimals and times of Avro that consume prints in JSON are read back as what they were; what is none is refused with its line."""
     with sk.open_log(root) as log:
         log.create_topic("avro", format="avro", format_schema=AVRO, partitions=1)
         with log.producer() as producer:
             producer.send("avro", {"key": "k", "value": AVRO_VALUE}, timestamp_ms=0)
-    printed = streamkit("consume", "avro", "--json")
-    (tmp_path / "f.json").write_text(printed)
-    streamkit("produce", "avro", str(tmp_path / "f.json"))
-
-    first, second = read(root, "avro", "key", "value", "_timestamp")
-    assert first == second
+    printed = sent_again(streamkit, root, "avro", tmp_path / "f.json")
     record = json.loads(printed)
     for name, wrong in (("data", "é"), ("price", "much"), ("at", "noon"), ("day", 1.5), ("key", "7")):
         (tmp_path / "f.json").write_text(printed + json.dumps({**record, "value": {**record["value"], name: wrong}}))
@@ -226,11 +231,7 @@ def test_values_of_columns_go_round(streamkit, root, tmp_path, form):
         log.create_topic("rows", format=form, format_schema=SCHEMAS[form], partitions=1)
         with log.producer() as producer:
             producer.send("rows", {"key": "k", "value": value}, timestamp_ms=0)
-    printed = streamkit("consume", "rows", "--json")
-    (tmp_path / "f.json").write_text(printed)
-    streamkit("produce", "rows", str(tmp_path / "f.json"))
-    first, second = read(root, "rows", "key", "value", "_timestamp")
-    assert first == second
+    printed = sent_again(streamkit, root, "rows", tmp_path / "f.json")
     for wrong in ("1,a", [1], 5) if form in ("csv", "protobuf") else ():
         (tmp_path / "f.json").write_text(printed + json.dumps({"key": "k", "value": wrong}))
         with pytest.raises(

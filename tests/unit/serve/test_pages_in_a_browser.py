@@ -1227,15 +1227,21 @@ def test_sql_has_words_and_faults(page):
 
 
 def test_words_that_come_late_are_offered(page):
-    """Also where the server takes longer than it takes until faults are asked for, which have a turn of their own."""
+    """The page offers words whose answer comes behind the one about faults."""
+    text, held = "SELECT * FROM ord", []
 
-    def late(route):
-        time.sleep(0.8)
-        route.continue_()
+    def hold(route):
+        held.append(route)
+
+    def is_about_the_text(answer):
+        return answer.url.endswith("/sql/faults") and answer.request.post_data_json["text"] == text
 
     page.goto("/sql")
-    page.route("**/api/v1/sql/words", late)
-    page.locator("textarea").press_sequentially("SELECT * FROM ord")
+    page.route("**/api/v1/sql/words", hold)
+    with page.expect_response(is_about_the_text):
+        page.locator("textarea").press_sequentially(text)
+    for route in held:
+        route.continue_()
     expect(page, "document.querySelector('.words li')?.innerText.startsWith('orders')")
     page.unroute("**/api/v1/sql/words")
 

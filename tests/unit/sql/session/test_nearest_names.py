@@ -200,7 +200,7 @@ def test_statements_that_a_log_has_keep_their_types():
 
 @pytest.mark.parametrize("value", ["dead_letter", "dead_letter a b"])
 def test_a_word_that_is_right_is_not_advised(sql, value):
-    """What lacks the name of a topic, or has two, is told what it should have, and not the word that is there."""
+    """A setting without the name of a topic, or with two, is refused with an example; the word before it is right, and the error does not advise it."""
     with pytest.raises(SqlError, match="as in 'dead_letter broken'") as caught:
         sql.execute(f"SET 'streamkit.on.error' = '{value}'")
     assert "did you mean" not in str(caught.value)
