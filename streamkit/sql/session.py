@@ -280,9 +280,9 @@ class SqlSession:
         """
         Wait until the persistent queries have read all that was in their topics; returns whether they have, within so many seconds.
 
-        It waits for queries that are to run, whoever runs them: one that is paused, or has failed, is not waited for. What is built beside a
-        query, WITH (BACKFILL = true), has its place when it returns. A window that is still
-        open then has given no final result. In a session without an engine a warning says so if nobody runs the queries.
+        It waits for queries that are to run, whoever runs them: one that is paused, or has failed, is not waited for, and a warning names those
+        that have failed. What is built beside a query, WITH (BACKFILL = true), has its place when it returns. A window that is still open then
+        has given no final result. In a session without an engine a warning says so if nobody runs the queries.
         """
         self._check_open()
         return wait_for_queries(self.log, timeout, runs_none=self._runner is None)

@@ -12,6 +12,7 @@ from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.input_lag import input_partitions
 from streamkit.log.log import Log
 from streamkit.sql.execution.backfill import built_beside
+from streamkit.sql.execution.showing import in_short
 from streamkit.sql.running.wanted_application import wanted_applications
 
 LOOK_SECONDS = 0.5  # the longest wait for a commit
@@ -31,6 +32,7 @@ def wait_for_queries(log: Log, timeout_s: float | None = None, *, runs_none: boo
     while True:
         watch = log.catalog.watch()
         if _have_caught_up(log):
+            _warn_of_failed(log)
             return True
         if time.monotonic() >= end:
             return False
@@ -51,6 +53,15 @@ def waiting_for_nobody(log: Log) -> list[str]:
     wanted = wanted_applications(queries)
     runs = any(is_running(log, one) for one in log.catalog.applications.every() if one.name in wanted)
     return [] if runs else [one.id for one in queries]
+
+
+def _warn_of_failed(log: Log) -> None:
+    """Say which queries were not waited for because they have failed: their results lack records without an error."""
+    for one in log.catalog.sql.objects().queries:
+        if one.wanted == RUNNING and one.failure:
+            _logger.warning(
+                "catch_up() has not waited for %s, which has failed and is tried again: %s", one.id, in_short(one.failure)
+            )
 
 
 def _have_caught_up(log: Log) -> bool:

@@ -165,8 +165,8 @@ def test_a_changed_query_keeps_its_state(sql, rows, runner):
     assert [str(one) for one in told] == ["CTAS_TOTALS_1, version 1: RUNNING", "CTAS_TOTALS_1, version 2: RUNNING"]
 
 
-def test_a_failing_query_disturbs_no_other(log, sql, rows, runner, states, monkeypatch):
-    """It is shown with its error and tried again; the others go on, and it does once it is changed."""
+def test_a_failing_query_disturbs_no_other(log, sql, rows, runner, states, monkeypatch, caplog):
+    """It is shown with its error and tried again; the others go on, and it does once it is changed. Who waits for all is told of it."""
     monkeypatch.setattr(keeping, "RETRY_SECONDS", (0.05, 0.2))
     told: list[object] = []
     runner(told)
@@ -175,17 +175,23 @@ def test_a_failing_query_disturbs_no_other(log, sql, rows, runner, states, monke
     wait_until(lambda: states()["CSAS_BAD_1"] == "ERROR")
     generation = log.catalog.applications.get("sql-CSAS_BAD_1").generation
     wait_until(lambda: log.catalog.applications.get("sql-CSAS_BAD_1").generation > generation + 1)
+    caplog.clear()
     assert sql.catch_up(60)
 
+    told_waiting = [message for message in caplog.messages if message.startswith("catch_up()")]
     (row,) = (row for row in sql.queries().to_pylist() if row["query"] == "CSAS_BAD_1")
+    assert len(told_waiting) == 1
+    assert told_waiting[0].endswith(f"CSAS_BAD_1, which has failed and is tried again: {row['failure']}")
     assert row["failure"].startswith("EvaluationError: topic clicks, partition") and row["lag"] == 1
     assert rows("SELECT * FROM totals") == [("ann", 1)]
     assert any("CSAS_BAD_1, version 1: ERROR, EvaluationError: topic clicks" in str(one) for one in told)
     assert sum("CSAS_BAD_1" in str(one) for one in told) == 2  # it runs, and it fails; what is the same is told once
     sql.execute("CREATE OR REPLACE STREAM bad AS SELECT who, 10 / n AS x FROM clicks")
     wait_until(lambda: states()["CSAS_BAD_1"] == "RUNNING")
+    caplog.clear()
     assert sql.catch_up(60)
     assert rows("SELECT * FROM bad") == [("ann", 10.0)]
+    assert not [message for message in caplog.messages if message.startswith("catch_up()")]
 
 
 def test_an_error_is_gone_once_its_cause_is(sql, rows, runner, states, monkeypatch):
