@@ -23,7 +23,7 @@ from streamkit.expressions.core.operation import (
 from streamkit.expressions.core.ordering import groups, sorted_places
 from streamkit.expressions.ksql.casts import java_text
 from streamkit.expressions.ksql.comparisons import without_maps
-from streamkit.expressions.ksql.function import as_text, formula, kernel
+from streamkit.expressions.ksql.function import formula, kernel, of_own_types
 from streamkit.expressions.ksql.operators import flags
 from streamkit.expressions.ksql.signature import Signature, ksql_type, matched
 from streamkit.plan.expression import TypedExpression
@@ -136,7 +136,14 @@ def _may_not_be_joined(expression: TypedExpression) -> bool:
     return inner not in _JOINED and decimal_of(inner) is None
 
 
-@kernel("array_join", "array<T> -> string", "array<T>, string -> string", gives=as_text, strict=False, fails=_may_not_be_joined)
+@kernel(
+    "array_join",
+    "array<T> -> string",
+    "array<T>, string -> string",
+    gives=of_own_types("string"),
+    strict=False,
+    fails=_may_not_be_joined,
+)
 @on_columns
 def _array_join(expression: TypedExpression, arrays: pa.Array, *between: pa.Array) -> pa.Array:
     """The elements as texts in one, with commas or other texts between them; null is the word null."""

@@ -90,12 +90,18 @@ def _needing(function: str, call: Invocation, needed: int) -> Invocation:
     return replace(call, arguments=(*arguments, *call.values[needed:]))
 
 
-def as_text(values: Sequence[TypedExpression]) -> str:
-    """STRING, as the type of what is made of values; RuleError if ksqlDB lacks their type, so that the nearest one that it has takes its place."""
-    for one in values:
-        if nearest_type(one.type) != one.type:
-            raise RuleError(f"there is no type {ksql_type(one.type)}; expected {ksql_type(nearest_type(one.type))}, by a CAST")
-    return "string"
+def of_own_types(result: str) -> Gives:
+    """The type of what is made of values; RuleError if ksqlDB lacks their type, so that the nearest one that it has takes its place."""
+
+    def gives(values: Sequence[TypedExpression]) -> str:
+        for one in values:
+            if nearest_type(one.type) != one.type:
+                raise RuleError(
+                    f"there is no type {ksql_type(one.type)}; expected {ksql_type(nearest_type(one.type))}, by a CAST"
+                )
+        return result
+
+    return gives
 
 
 def _named_by(function: str, made: TypedExpression, arguments: Container[int]) -> TypedExpression:

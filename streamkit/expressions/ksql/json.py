@@ -24,7 +24,7 @@ from streamkit.expressions.core.spark_text import spark_text, unseen
 from streamkit.expressions.json.documents import escaped, write_double
 from streamkit.expressions.ksql.casts import convert
 from streamkit.expressions.ksql.comparisons import without_maps
-from streamkit.expressions.ksql.function import as_text, kernel
+from streamkit.expressions.ksql.function import kernel, of_own_types
 from streamkit.expressions.ksql.java_maps import as_read
 from streamkit.expressions.ksql.one_by_one import one_by_one
 from streamkit.formats.json_documents import behind_blanks, first_value, with_whole_characters
@@ -201,6 +201,7 @@ def _concatenated(*texts: str) -> str | None:
     "string, double -> boolean",
     "string, string -> boolean",
     "string, T -> boolean",
+    gives=of_own_types("boolean"),
     strict=False,
     fails=always,
 )
@@ -248,7 +249,7 @@ def _elements(text: str) -> Iterator[Any]:
                 return
 
 
-@kernel("to_json_string", "T -> string", gives=as_text, strict=False, nullable=never_null)
+@kernel("to_json_string", "T -> string", gives=of_own_types("string"), strict=False, nullable=never_null)
 @on_columns
 def _to_json_string(expression: TypedExpression, values: pa.Array) -> pa.Array:
     """The value as JSON, the fields of a struct and the entries of a map in the order of their names."""
