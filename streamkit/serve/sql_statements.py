@@ -23,6 +23,7 @@ from streamkit.serve.resource import Asked, Parameter, Resource
 from streamkit.serve.sql_request import READING, SqlRequest
 from streamkit.sql.completion.word_completion import completions
 from streamkit.sql.execution.result import StatementResult
+from streamkit.sql.printer.names import name_text
 from streamkit.sql.pull.abandonment import abandoned_unless
 from streamkit.sql.reader.script import read_script
 from streamkit.sql.script.settings import DIALECT, OFFSET_RESET
@@ -101,11 +102,14 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _request(asked: Asked) -> SqlRequest:
+    return SqlRequest(asked["text"] or "", _settings(asked), {})
+
+
+def _settings(asked: Asked) -> dict[str, str]:
     dialect = asked["dialect"]
     if dialect is not None and dialect not in DIALECTS:
         raise bad_request(f"found dialect={dialect!r}; expected {' or '.join(DIALECTS)}")
-    given = {} if dialect is None else {DIALECT: dialect}
-    return SqlRequest(asked["text"] or "", asked.live.sql.settings(given), {})
+    return asked.live.sql.settings({} if dialect is None else {DIALECT: dialect})
 
 
 def sql_faults(asked: Asked) -> list[dict[str, Any]]:
@@ -154,9 +158,10 @@ async def _events(asked: Asked, request: SqlRequest, statement: Statement) -> As
 
 
 def sql_sources(asked: Asked) -> list[dict[str, Any]]:
-    """The streams and tables that statements have declared."""
-    with asked.live.sql.session_that_asks(asked.live.sql.settings({}), {}) as session:
-        return list(session.sources().to_pylist())
+    """The streams and tables that statements have declared, each with its name as a statement of the dialect writes it."""
+    settings = _settings(asked)
+    with asked.live.sql.session_that_asks(settings, {}) as session:
+        return [{**one, "written": name_text(one["name"], DIALECTS[settings[DIALECT]])} for one in session.sources().to_pylist()]
 
 
 def sql_queries(asked: Asked) -> list[dict[str, Any]]:
@@ -190,6 +195,10 @@ RESOURCES = (
         ),
         (EVENTS,),
     ),
-    Resource("/api/v1/sql/sources", "The streams and tables that SQL has declared, as SHOW STREAMS and SHOW TABLES.", sql_sources, list[dict[str, Any]]),
+    Resource(
+        "/api/v1/sql/sources",
+        "The streams and tables that SQL has declared, as SHOW STREAMS and SHOW TABLES; written: the name as a statement has it.",
+        sql_sources, list[dict[str, Any]], (DIALECT_FIELD,),
+    ),
     Resource("/api/v1/sql/queries", "The persistent queries of SQL with their states, as SHOW QUERIES.", sql_queries, list[dict[str, Any]]),
 )  # fmt: skip

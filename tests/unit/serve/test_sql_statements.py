@@ -114,7 +114,12 @@ def test_an_error_of_a_query_ends_its_rows(log, server, sql):
 def test_sources_and_queries(server, sql):
     """As SHOW gives them."""
     sql(CLICKS + TOTALS)
-    assert [one["name"] for one in server.get("/api/v1/sql/sources").json()] == ["clicks", "totals"]
+    sql("CREATE STREAM `select` (n INT) WITH (PARTITIONS=1)")
+    for dialect, written in (("spark", ["clicks", "`select`", "totals"]), ("ksql", ["`clicks`", "`select`", "`totals`"])):
+        sources = server.get("/api/v1/sql/sources", params={"dialect": dialect}).json()
+        assert [one["name"] for one in sources] == ["clicks", "select", "totals"]
+        assert [one["written"] for one in sources] == written
+    assert server.get("/api/v1/sql/sources", params={"dialect": "other"}).status_code == 400
     (query,) = server.get("/api/v1/sql/queries").json()
     assert (query["query"], query["state"], query["fills"]) == ("CTAS_TOTALS_1", "WAITING", "totals")
     sql("PAUSE `CTAS_TOTALS_1`")

@@ -61,7 +61,8 @@ export async function render({model, el, signal, go, situation}) {
   el.replaceChildren(make('h1', {}, 'SQL'), make('div', {class: 'split'},
     make('div', {}, editor.element, controls, results),
     make('div', {class: 'beside'}, make('h2', {}, 'Streams and tables'), sources, make('h2', {}, 'Queries'), queries)));
-  const look = async () => Object.fromEntries(await Promise.all(['sources', 'queries'].map(async what => [what, await ask(`/api/v1/sql/${what}`)])));
+  const look = async () => Object.fromEntries(await Promise.all([['sources', `?dialect=${dialect.value}`], ['queries', '']].map(
+    async ([what, asked]) => [what, await ask(`/api/v1/sql/${what}${asked}`)])));
   const told = found => {
     situation?.('');
     if (JSON.stringify(found) === model.get('known')) return;  // so that a button keeps the focus
@@ -70,7 +71,7 @@ export async function render({model, el, signal, go, situation}) {
     queries.replaceChildren(queryTable(found.queries, choose, () => look().then(told)));
   };
   if (signal) keepAsking(look, 3, signal, told, error => situation(error.message, 'bad'));
-  dialect.onchange = () => { go(state(false), {isSamePage: true, replace: true}); editor.check(); };
+  dialect.onchange = () => { go(state(false), {isSamePage: true, replace: true}); editor.check(); look().then(told, () => {}); };
   if (query.run) await execute(true);
   else editor.check();
   editor.area.focus();
@@ -216,10 +217,9 @@ function liveRows({place, signal, situation, close, parameters}) {
 }
 
 function sourceTable(found, choose) {
-  const named = name => /^[A-Za-z_]\w*$/.test(name) ? name : `\`${name}\``;
   return table([
     {title: 'name', of: one => make('div', {},
-      make('button', {type: 'button', class: 'more', onclick: () => choose(`SELECT * FROM ${named(one.name)} LIMIT 20`)}, one.name), make('div', {class: 'quiet'}, one.kind))},
+      make('button', {type: 'button', class: 'more', onclick: () => choose(`SELECT * FROM ${one.written} LIMIT 20`)}, one.name), make('div', {class: 'quiet'}, one.kind))},
     {title: 'topic', of: one => link(one.topic, 'topics', one.topic)},
     {title: 'columns', of: one => one.key ? `${one.columns}\nkey ${one.key}` : one.columns, isValue: true}, {title: 'filled by', of: one => one['filled by']},
   ], found, {empty: 'No statement has declared any; topics can be read by their names.'});
