@@ -87,11 +87,10 @@ def _parse_time(call: Invocation) -> TypedExpression:
 def _time_of_day_by_format(_: TypedExpression, text: Datum, format: Datum) -> Datum:
     def read(texts: pa.Array, pattern: str) -> tuple[pa.Array, np.ndarray, str]:
         micros, wrong, reason = read_by_format(texts, pattern)
-        if not wrong.all() and (missing := _missing(java_parsing_pattern(pattern))):
-            wrong, reason = (
-                np.asarray(texts.is_valid()),
-                f"the format {pattern!r} has no {missing}, which a time of the day needs",
-            )
+        there = np.asarray(texts.is_valid())
+        # Where a text is read, the pattern is one.
+        if (there & ~wrong).any() and (missing := _missing(java_parsing_pattern(pattern))):
+            wrong, reason = there, f"the format {pattern!r} has no {missing}, which a time of the day needs"
         millis = (np.floor_divide(micros, 1000) % DAY_MILLIS).astype(np.int32)
         return with_validity(millis, pa.int32(), texts.is_valid()), wrong, reason
 
