@@ -51,6 +51,7 @@ from streamkit.formats.json_numbers import (
     refuse_constant,
     written_documents,
 )
+from streamkit.formats.protobuf_json import protobuf_reader
 from streamkit.formats.time_texts import TIMES
 from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.topic.formats import VALUE, encode
@@ -446,22 +447,23 @@ class RecordFile:
         """Keys or values as bytes of the topic's format; where these are bytes already, JSON has them in base 64."""
         if opaque.name == "bytes":
             return parse_texts(SchemaColumn(name, "binary"), convert_python(SchemaColumn(name, "string"), values))
-        if opaque.name == "avro" and opaque.schema is not None and name == VALUE:
-            values = self._avro_values(opaque.schema, values)
+        if opaque.schema is not None and name == VALUE and opaque.name in ("avro", "protobuf"):
+            read = avro_reader(opaque.schema) if opaque.name == "avro" else protobuf_reader(opaque, opaque.schema)
+            values = self._read_for(opaque.name, read, values)
         encoded = encode(opaque, values, name)
         return (
             written_documents(values, name) if self._has_written_numbers and opaque.name == "json" and name == VALUE else encoded
         )
 
-    def _avro_values(self, schema: str, values: Sequence[Any]) -> list[Any]:
-        read = avro_reader(schema)
+    def _read_for(self, format: str, read: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
+        """Values of JSON as the writer of a format takes them; SchemaError with the row of the first that does not fit."""
         found = []
         for row, value in enumerate(values):
             try:
                 found.append(None if value is None else read(value))
             except (ValueError, RecursionError) as error:
                 shown = json.dumps(value, ensure_ascii=False)[:80]
-                reason = f"row {row}, column {VALUE!r}: found {shown}, expected a value of format avro: {str(error) or type(error).__name__}"
+                reason = f"row {row}, column {VALUE!r}: found {shown}, expected a value of format {format}: {str(error) or type(error).__name__}"
                 raise SchemaError(reason, (row,)) from None
         return found
 

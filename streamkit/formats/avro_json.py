@@ -1,4 +1,4 @@
-"""Values of Avro as `consume` prints them in JSON, back as Avro takes them: bytes from base 64, decimals and times from text."""
+"""Values of Avro as `consume` prints them in JSON, back as Avro takes them: bytes from base 64, decimals, times and infinities from text."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import datetime as dt
 import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from streamkit.decimals import DECIMAL_CONTEXT
+from streamkit.formats.json_documents import NOT_FINITE
 
 
 def avro_reader(schema: str) -> Callable[[Any], Any]:
@@ -39,8 +41,11 @@ def _read(value: Any, schema: Any, named: Mapping[str, Any]) -> Any:
         return _read_parts(value, kind, schema, named)
     if logical in _LOGICAL:
         return _LOGICAL[logical](value)
-    is_text = kind in ("bytes", "fixed") and isinstance(value, str)
-    return base64.b64decode(value, validate=True) if is_text else value
+    if not isinstance(value, str):
+        return value
+    if kind in ("float", "double") and value in NOT_FINITE:
+        return float(value)
+    return base64.b64decode(value, validate=True) if kind in ("bytes", "fixed") else value
 
 
 def _read_parts(value: Any, kind: str, schema: Any, named: Mapping[str, Any]) -> Any:
@@ -62,20 +67,34 @@ def _decimal(value: Any) -> Any:
         raise ValueError(f"{value!r} is no decimal") from None
 
 
-def _from_text(read: Callable[[str], Any]) -> Callable[[Any], Any]:
+def of_text(read: Callable[[str], Any]) -> Callable[[Any], Any]:
+    """The function that reads a text, and leaves any other value as it is."""
     return lambda value: read(value) if isinstance(value, str) else value
 
 
-def _time(text: str) -> dt.datetime:
-    found = dt.datetime.fromisoformat(f"{text[:-1]}+00:00" if text.endswith("Z") else text)
+def moment(value: Any, per_ms: int) -> Any:
+    """A time as a writer takes it: from ISO 8601, in UTC if it has no zone, or from milliseconds since 1970, of which a unit is a part."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value * per_ms
+    if not isinstance(value, str):
+        return value
+    found = dt.datetime.fromisoformat(f"{value[:-1]}+00:00" if value.endswith("Z") else value)
     return found if found.tzinfo else found.replace(tzinfo=dt.timezone.utc)
+
+
+def _of_clock(value: Any, per_ms: int) -> Any:
+    """A time without a zone, as `moment`; what has a zone is told in UTC."""
+    found = moment(value, per_ms)
+    return found.astimezone(dt.timezone.utc).replace(tzinfo=None) if isinstance(found, dt.datetime) else found
 
 
 _LOGICAL: dict[str, Callable[[Any], Any]] = {
     "decimal": _decimal,
-    "uuid": _from_text(UUID),
-    "date": _from_text(dt.date.fromisoformat),
-    **dict.fromkeys(("time-millis", "time-micros"), _from_text(dt.time.fromisoformat)),
-    **dict.fromkeys(("timestamp-millis", "timestamp-micros"), _from_text(_time)),
-    **dict.fromkeys(("local-timestamp-millis", "local-timestamp-micros"), _from_text(dt.datetime.fromisoformat)),
+    "uuid": of_text(UUID),
+    "date": of_text(dt.date.fromisoformat),
+    **dict.fromkeys(("time-millis", "time-micros"), of_text(dt.time.fromisoformat)),
+    "timestamp-millis": partial(moment, per_ms=1),
+    "timestamp-micros": partial(moment, per_ms=1000),
+    "local-timestamp-millis": partial(_of_clock, per_ms=1),
+    "local-timestamp-micros": partial(_of_clock, per_ms=1000),
 }

@@ -218,6 +218,92 @@ def test_avro_goes_round(streamkit, root, tmp_path):
             streamkit("produce", "avro", str(tmp_path / "f.json"))
 
 
+ALL_OF_PROTOBUF = """
+syntax = "proto3"; import "google/protobuf/timestamp.proto"; import "google/protobuf/wrappers.proto"; import "google/type/date.proto";
+import "google/type/timeofday.proto"; import "confluent/type/decimal.proto"; import "confluent/meta.proto";
+enum Color { RED = 0; BLUE = 1; }
+message Inner { bytes data = 1; google.protobuf.Timestamp at = 2; }
+message Row {
+  bytes data = 1; google.protobuf.Timestamp at = 2; google.type.Date day = 3; google.type.TimeOfDay hour = 4;
+  confluent.type.Decimal price = 5 [(confluent.field_meta) = { params: [{ key: "precision", value: "9" }, { key: "scale", value: "2" }] }];
+  repeated google.protobuf.Timestamp times = 6; map<int32, bytes> by_number = 7; map<string, Inner> inner = 8; Inner one = 9;
+  google.protobuf.BytesValue boxed = 10; google.protobuf.Int64Value large = 11; uint64 largest = 12; double far = 13; float near = 14;
+  Color color = 15; map<bool, int64> by_truth = 16; repeated double fars = 17; repeated google.type.Date days = 18; string text = 19;
+}
+"""
+NOON = dt.datetime(2026, 1, 1, 12, 0, 0, 5_001, tzinfo=UTC)
+PROTOBUF_VALUE = {
+    "data": b"\x00\xff", "at": NOON, "day": dt.date(2026, 1, 31), "hour": 36_000_123, "price": decimal.Decimal("2.25"), "times": [NOON],
+    "by_number": {1: b"a", -2: b""}, "inner": {"x": {"data": b"q", "at": NOON}}, "one": {"data": b"\x00", "at": NOON}, "boxed": b"w",
+    "large": 2**62, "largest": 2**64 - 1, "far": float("inf"), "near": float("-inf"), "color": "BLUE", "by_truth": {True: 1, False: 2},
+    "fars": [1.5, float("inf")], "days": [dt.date(1, 1, 1), dt.date(9999, 12, 31)], "text": "AP8=",
+}  # fmt: skip
+
+
+def test_protobuf_goes_round(streamkit, root, tmp_path):
+    """Bytes, times, numbers beyond JSON's and keys of maps that consume prints are read back as what they were; what is none is refused."""
+    with sk.open_log(root) as log:
+        log.create_topic(
+            "all", format="protobuf", format_schema=ALL_OF_PROTOBUF, format_settings={"message": "Row"}, partitions=1
+        )
+        with log.producer() as producer:
+            producer.send("all", {"key": "k", "value": PROTOBUF_VALUE}, timestamp_ms=0)
+    record = json.loads(sent_again(streamkit, root, "all", tmp_path / "f.json"))
+    for name, wrong in (
+        ("data", "a"),
+        ("at", "noon"),
+        ("day", "x"),
+        ("hour", "25:00"),
+        ("largest", "x"),
+        ("by_number", {"x": ""}),
+        ("text", 5),
+    ):
+        (tmp_path / "f.json").write_text(json.dumps({**record, "value": {name: wrong}}))
+        with pytest.raises(
+            sk.StreamKitError,
+            match=rf"line 1: column 'value': found .*, expected a value of format protobuf: the field '{name}': ",
+        ):
+            streamkit("produce", "all", str(tmp_path / "f.json"))
+
+
+AVRO_TIMES = {
+    "type": "record", "name": "times",
+    "fields": [
+        {"name": name.replace("-", "_"), "type": {"type": "long", "logicalType": name}}
+        for name in ("timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
+    ],
+}  # fmt: skip
+PROTOBUF_TIME = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message Row { google.protobuf.Timestamp at = 1; }'
+
+
+@pytest.mark.parametrize(("form", "schema"), [("avro", AVRO_TIMES), ("protobuf", PROTOBUF_TIME)])
+def test_a_number_is_a_time_in_milliseconds(streamkit, root, tmp_path, form, schema):
+    """In each format, whatever the unit of its times: as in topics with columns."""
+    names = [field["name"] for field in schema["fields"]] if form == "avro" else ["at"]
+    with sk.open_log(root) as log:
+        log.create_topic("times", format=form, format_schema=schema, partitions=1)
+    (tmp_path / "f.json").write_text(json.dumps({"key": "k", "value": dict.fromkeys(names, 1_767_225_600_123)}))
+    streamkit("produce", "times", str(tmp_path / "f.json"))
+    printed = json.loads(streamkit("consume", "times", "--json"))["value"]
+    assert {name: text.rstrip("Z").rstrip("0") for name, text in printed.items()} == dict.fromkeys(
+        names, "2026-01-01T00:00:00.123"
+    )
+
+
+@pytest.mark.parametrize("form", ["avro", "protobuf"])
+def test_what_is_no_number_goes_round(streamkit, root, tmp_path, form):
+    """NaN and infinities are texts in JSON, and numbers again where the schema has a number."""
+    avro = {"type": "record", "name": "row", "fields": [{"name": name, "type": name} for name in ("double", "float", "string")]}
+    protobuf = 'syntax = "proto3"; message Row { double double = 1; float float = 2; string string = 3; }'
+    with sk.open_log(root) as log:
+        log.create_topic("all", format=form, format_schema=avro if form == "avro" else protobuf, partitions=1)
+    for value in ("NaN", "Infinity", "-Infinity"):
+        (tmp_path / "f.json").write_text(json.dumps({"key": "k", "value": {"double": value, "float": value, "string": value}}))
+        streamkit("produce", "all", str(tmp_path / "f.json"))
+    printed = [json.loads(line)["value"] for line in streamkit("consume", "all", "--json").splitlines()]
+    assert [set(one.values()) for one in printed] == [{"NaN"}, {"Infinity"}, {"-Infinity"}]
+
+
 PROTO = 'syntax = "proto3"; message Row { int64 k = 1; string v = 2; }'
 JSON_SCHEMA = {"type": "object", "properties": {"k": {"type": "integer"}, "v": {"type": "string"}}}
 SCHEMAS: dict[str, Any] = {"csv": "k BIGINT, v STRING", "delimited": "k BIGINT, v STRING", "protobuf": PROTO, "json": JSON_SCHEMA}
