@@ -16,7 +16,7 @@ from streamkit.dsl.endpoint import Endpoint, topic_of
 from streamkit.errors import SchemaError, TopologyError
 from streamkit.expressions.core.column import Column, expression_name, to_expression
 from streamkit.formats.codec import declare_format
-from streamkit.formats.format import OF_KEYS, WITH_REGISTRY, Format, Schemas, key_settings
+from streamkit.formats.format import NULLS, OF_KEYS, WITH_REGISTRY, Format, Schemas, key_settings
 from streamkit.log.dead_letter import json_text
 from streamkit.names import DELETED
 from streamkit.plan.encoding import Encoding
@@ -478,5 +478,6 @@ def format_of_keys(name: str, value: Format, settings: Mapping[str, Any] | None)
     """The format of keys beside one of values: with the registry of values, and with the settings that are of keys."""
     has_registry = name in WITH_REGISTRY and value.has_registry
     own = key_settings(settings)
-    shared = {key: one for key, one in (settings or {}).items() if not key.startswith(OF_KEYS)} if has_registry else {}
+    of_values = (OF_KEYS,) if name == "protobuf" else (OF_KEYS, NULLS)  # what says how values are written says nothing of keys
+    shared = {key: one for key, one in (settings or {}).items() if not key.startswith(of_values)} if has_registry else {}
     return declare_format(name, None, {**shared, **own} or None, needs_schema=False)

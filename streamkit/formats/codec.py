@@ -53,6 +53,7 @@ from streamkit.formats.json_schema import (
     columns_of_json_schema,
     defaults_of_json_schema,
     json_schema_of,
+    optional_of_json_schema,
     title_of,
 )
 from streamkit.formats.protobuf_schema import check_protobuf, columns_of_message, compiled, not_required, protobuf_of
@@ -323,6 +324,12 @@ class Codec:
         assert self.format.schema is not None, "a schema is needed"
         return self._id_of(self.format.schema)
 
+    def check_registrable(self) -> None:
+        """SchemaError, with both schemas, unless the registry would accept the format's schema; nothing is registered."""
+        assert self.format.schema is not None, "a schema is needed"
+        assert self.registry is not None, "a registry is needed"
+        self.registry.check_accepts(self.subject(), TYPES[self.format.name], self.format.schema)
+
     def value_writer(self) -> Callable[[Any], bytes]:  # type: ignore[valid-type]  # the module of that name
         """What writes one value of Python; it raises errors of many kinds."""
         write = _value_writer(self.format, self._text_of_values())
@@ -532,7 +539,7 @@ def altered(format: Format, schema: Schemas, topic: str) -> Format:
     """
     The format with another schema, if the topic may have it; SchemaError, with both schemas, if not.
 
-    A registry is asked, and has the schema then. Without one, Avro's rules decide by `schema.compatibility` (BACKWARD unless given);
+    A registry decides when the schema is registered. Without one, Avro's rules decide by `schema.compatibility` (BACKWARD unless given);
     ConfigError for other formats, unless that is NONE.
     """
     if format.name not in _CHECKS or format.name in ("csv", *OF_KSQLDB):
@@ -543,9 +550,7 @@ def altered(format: Format, schema: Schemas, topic: str) -> Format:
     if text == format.schema:
         return format
     if format.has_registry:
-        found = replace(format, schema=text)
-        Codec(found, topic=topic).register()
-        return found
+        return replace(format, schema=text, topic=topic)
     mode = format.setting(COMPATIBILITY, "BACKWARD")
     if format.name == "avro" and format.schema is not None:
         earlier = (*format.earlier, format.schema)
@@ -570,12 +575,13 @@ def _made(name: str, columns: Schema) -> str:
 
 
 def defaults_in(format: Format) -> dict[tuple[str, ...], Any]:
-    """What fields that are not written are for readers, by path, an element `""`; of Protobuf all that are not `required`."""
+    """What fields that are not written are for readers, by path, an element `""`; of Protobuf, and of JSON behind a registry, all that are not `required`."""
     assert format.schema is not None
     if format.name == "avro":  # a text says why a field has none
         return {path: default for path, default in defaults_of(format.schema).items() if not isinstance(default, str)}
     if format.name == "json":
-        return {(name,): value for name, value in defaults_of_json_schema(format.schema).items()}
+        optional = optional_of_json_schema(format.schema) if format.has_registry else ()
+        return {(name,): value for name, value in {**dict.fromkeys(optional), **defaults_of_json_schema(format.schema)}.items()}
     if format.name == "protobuf":
         return {(name,): None for name in not_required(compiled(format.schema).named(format.setting(MESSAGE)))}
     return {}

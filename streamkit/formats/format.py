@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from streamkit.errors import ConfigError
@@ -99,6 +99,11 @@ class Format:
     def has_registry(self) -> bool:
         """Whether values are in the wire format of a registry, which knows their schemas."""
         return any(name == REGISTRY_URL for name, _ in self.settings)
+
+    def without_registry(self) -> Format:
+        """The format as values of it are without a registry, whose schema says all of them."""
+        of_registry = (*REGISTRY_SETTINGS, SUBJECT_STRATEGY, AUTO_REGISTER, USE_LATEST)
+        return replace(self, settings=tuple(pair for pair in self.settings if pair[0] not in of_registry))
 
 
 def format_of(name: str | None, schema: str | None, settings: Mapping[str, Any] | None) -> Format:

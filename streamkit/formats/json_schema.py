@@ -56,6 +56,13 @@ def defaults_of_json_schema(text: str) -> dict[str, Any]:
     return {name: inner["default"] for name, inner in found.items() if isinstance(inner, dict) and "default" in inner}
 
 
+def optional_of_json_schema(text: str) -> list[str]:
+    """The properties that an object may leave out, so that readers have null."""
+    root = json.loads(text)
+    found = _resolved(root, root, 0)
+    return [name for name in _properties(root) if name not in found.get("required", ())]
+
+
 def _properties(root: Any) -> dict[str, Any]:
     found = _resolved(root, root, 0) if isinstance(root, dict) else root
     if not isinstance(found, dict) or not isinstance(found.get("properties"), dict) or not found["properties"]:

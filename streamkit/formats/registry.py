@@ -100,6 +100,17 @@ class Registry:
         """
         return self._kept(("text", subject, type, text, register), lambda: self._id_of(subject, type, text, register))
 
+    def check_accepts(self, subject: str, type: str, text: str) -> None:
+        """SchemaError, with both schemas, unless a subject may get a schema; nothing is registered."""
+        try:
+            found = self._asked("POST", f"/compatibility/subjects/{_quoted(subject)}/versions?verbose=true", _body(type, text))
+        except _RefusedSchemaError as refused:
+            raise self._incompatible(subject, text, refused) from None
+        except SchemaError:  # the subject has no schema yet, or the registry does not say: it will when it is to register
+            return
+        if not found.get("is_compatible", True):
+            raise self._incompatible(subject, text, "; ".join(found.get("messages") or ["incompatible"]))
+
     def set_compatibility(self, subject: str, mode: str) -> None:
         """Say which changes of its schema a subject takes."""
         self._asked("PUT", f"/config/{_quoted(subject)}", {"compatibility": mode})
@@ -126,7 +137,7 @@ class Registry:
             raise self._incompatible(subject, text, refused) from None
         return found
 
-    def _incompatible(self, subject: str, text: str, refused: _RefusedSchemaError) -> SchemaError:
+    def _incompatible(self, subject: str, text: str, refused: object) -> SchemaError:
         mode = self.compatibility(subject)
         try:
             there = self.latest(subject).text

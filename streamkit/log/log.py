@@ -180,9 +180,7 @@ class Log:
         parsed = None if schema is None else Schema.parse(schema)
         alteration = Alteration(partitions, {} if config is None else config, parsed, format_schema)
         if format_schema is not None:
-            alteration.applied_to(
-                self.catalog.topics.get(name)
-            )  # asks a registry, for which the catalog's transaction shall not wait
+            register_schema(alteration.applied_to(self.catalog.topics.get(name)).format)
         return replace(self.catalog.topics.alter(name, alteration), log=self)
 
     def topics(self, internal: bool = False) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from streamkit.errors import Location, SchemaError, TopologyError
-from streamkit.formats.format import KEY_FORMAT, Format
+from streamkit.formats.format import KEY_FORMAT, NULLS, Format
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
 from streamkit.plan.encoding import Encoded, other_settings, with_schema
@@ -179,7 +179,8 @@ def _other_format(
     # SQL declares columns that may be null, also for counts, which never are
     nullable = Schema(tuple(replace(column, nullable=True) for column in written.value))
     made = [with_schema(replace(own, schema=None), columns).schema for columns in (written.value, nullable)]
-    if own.schema is not None and own.schema not in (*made, its.schema):
+    is_said = own.schema is not None and not (own.has_registry and own.setting(NULLS))  # else SQL has made it of the columns
+    if is_said and own.schema not in (*made, its.schema):
         return (
             f"its values have another schema; expected no value_schema=, or the topic's, which log.alter_topic changes, or {others}\n"
             f"  written:   {own.schema}\n"

@@ -24,11 +24,13 @@ from streamkit.sql.execution.avro_columns import add_avro_columns
 from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Definitions, format_columns
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.queries import check_queries
+from streamkit.sql.execution.schema_registration import grow_schema, register_schemas, written_format
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.seen_columns import with_added_at
 from streamkit.sql.execution.stored_source import WINDOW_TYPE
 from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, DeclaredSource, ReadTopic, column_type
 from streamkit.sql.script.properties import OF_SOURCES, TopicProperties, check_time_format
+from streamkit.sql.script.settings import REGISTRY
 from streamkit.sql.tree.span import Name, TextSpan
 from streamkit.sql.tree.statements import (
     STREAM,
@@ -63,6 +65,10 @@ def create_source(state: ScriptState, statement: CreateSource) -> Changed:
     if topic is not None:
         state.definitions = state.definitions.with_topic(topic)
     check_queries(state, stored.name, before=before if known is None else None)
+    if topic is not None:
+        register_schemas(state, topic, span)
+    elif known is not None:
+        grow_schema(state, stored.topic, written_format(state, stored), span)
     has_topic = "" if topic is None else f", which is created with {topic.partitions} partition{'s' * (topic.partitions != 1)}"
     return Changed(f"{stored.kind.capitalize()} {stored.name} reads the topic {stored.topic}{has_topic}.")
 
@@ -179,7 +185,7 @@ class _SourceDeclaration:
         if not topology.added_topics:
             raise state.error(
                 f"there is no topic {name!r}, and values in this format need a schema before there can be one; expected VALUE_SCHEMA in WITH, or "
-                "the topic: `streamkit topics create`",
+                f"SET '{REGISTRY}' before, or the topic: `streamkit topics create`",
                 statement.span,
             )
         topic = created(topology.added_topics[0], state.log.settings.topic_partitions)
@@ -331,6 +337,7 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
     if not add_avro_columns(state, altered, span) and "VALUE_SCHEMA" in known.formats:
         _check_schema_has(state, altered, statement)
     state.definitions = state.definitions.with_source(altered)
+    grow_schema(state, known.topic, written_format(state, altered), span)
     topic = state.definitions.find_topic(known.topic)
     if topic is not None and topic.format is None:
         new = [SchemaColumn(name, type) for name, type in added if name not in topic.schema]
@@ -345,8 +352,8 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
 
 def _check_schema_has(state: ScriptState, altered: StoredSource, statement: AlterSource) -> None:
     """TopologyError for a column that the schema of the values lacks, under which all of them are written."""
-    decoding = state.reading.topic_rows(altered).decoding
-    known = [] if decoding is None else Codec(decoding.format, topic=altered.topic).written.names
+    format = written_format(state, altered)
+    known = [] if format is None else Codec(format, topic=altered.topic).written.names
     for column in statement.columns:
         if column.name.text not in known:
             raise state.error(

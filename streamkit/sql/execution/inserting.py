@@ -48,7 +48,7 @@ def insert_values(state: ScriptState, statement: InsertValues, counts: Sequence[
     known, topic = _written_source(state, statement.name.text, span)
     inserted = InsertedRows(state, statement, known)
     batches = encoded(state, known, topic, inserted.found(), statement)
-    inserted.check_event_times(batches)
+    inserted.check_event_times(topic, batches)
     state.rows.setdefault(topic.name, []).extend(batches)
     return _messages(state, known, topic, batches, counts or [len(statement.rows)])
 
@@ -86,7 +86,7 @@ def insert_rows(state: ScriptState, name: str, rows: pa.Table) -> None:
     check = InsertedRows(state, statement, known)
     check.check_key({column: one_batch(rows).column(column) for column in known.key if column in rows.column_names})
     batches = encoded(state, known, topic, rows, statement)
-    check.check_event_times(batches)
+    check.check_event_times(topic, batches)
     state.rows.setdefault(topic.name, []).extend(batches)
 
 
@@ -141,7 +141,7 @@ class InsertedRows:
         self.check_key(found)
         return pa.table({**found, **missing})
 
-    def check_event_times(self, batches: Sequence[pa.RecordBatch]) -> None:
+    def check_event_times(self, topic: Topic, batches: Sequence[pa.RecordBatch]) -> None:
         """TopologyError for a row without an event time where a column says it, as the topic has the rows: a query would fail at it."""
         is_ksql = self.state.settings.script.meaning.names_results
         if is_ksql and any(len(batch) and pc.min(batch.column(TIMESTAMP).view(pa.int64())).as_py() < 0 for batch in batches):
@@ -154,7 +154,7 @@ class InsertedRows:
             )
         if self.known.timestamp is None:
             return
-        timed = self.state.reading.topic_rows(self.known).timed
+        timed = self.state.reading_for(topic).topic_rows(self.known).timed
         assert timed is not None, "a column says event times"
         times = [event_times(timed, batch.append_column(DELETED, pa.repeat(False, batch.num_rows))) for batch in batches]
         missing = np.flatnonzero(np.concatenate([np.empty(0, np.int64), *times]) == UNKNOWN)
@@ -228,7 +228,7 @@ def encoded(state: ScriptState, known: StoredSource, topic: Topic, rows: pa.Tabl
     """Rows as the topic has them, checked; TopologyError says what does not fit."""
     try:
         if topic.format is not None:
-            rows = _in_format(state, known, topic.format, rows)
+            rows = _in_format(state, known, topic, topic.format, rows)
         else:
             given = dict(zip(rows.column_names, rows.columns, strict=True))
             absent = {one.name: pa.nulls(rows.num_rows, one.arrow.type) for one in topic.schema if one.name not in given}
@@ -239,9 +239,9 @@ def encoded(state: ScriptState, known: StoredSource, topic: Topic, rows: pa.Tabl
         raise state.error(str(error), statement.span) from None
 
 
-def _in_format(state: ScriptState, known: StoredSource, own: Format, rows: pa.Table) -> pa.Table:
+def _in_format(state: ScriptState, known: StoredSource, topic: Topic, own: Format, rows: pa.Table) -> pa.Table:
     """Rows as bytes of keys and values; those of Avro are under the newest schema that the topic has, which all its readers know."""
-    source = state.reading.topic_rows(known)
+    source = state.reading_for(topic).topic_rows(known)
     assert source.decoding is not None, "and has a format of values"
     values, columns = source.decoding.format, source.decoding.value
     if values.earlier:

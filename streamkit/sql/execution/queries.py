@@ -29,6 +29,7 @@ from streamkit.sql.execution.backfill import BACKFILL, TOPIC, built_beside, topi
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.registered_functions import with_functions
+from streamkit.sql.execution.schema_registration import grow_schema, register_schemas, written_format
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.seen_columns import SeenColumns, with_added_at
 from streamkit.sql.execution.session_settings import LATEST, SessionSettings
@@ -202,7 +203,7 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
         said = TopicProperties.of(statement.properties, (*OF_RESULTS, APPLICATION, BACKFILL), state.text, span)
         said.check_partitions(there.name, there.partitions)
     former = _former_records(state, source) if known is None else ""
-    _create_topics(state, program)
+    _create_topics(state, program, span)
     made_of = state.definitions.with_source(source)
     state.definitions = made_of.with_query(query) if before is None else made_of.with_changed_query(query)
     _check_together(state, statement, query)
@@ -287,7 +288,7 @@ def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, 
     source = with_added_at(known, source, number)
     for one in others:
         KeptValues(state, one, source, span, f"DROP {one.kind.upper()} {one.name} before").check_built()
-    _create_topics(state, program)
+    _create_topics(state, program, span)
     for one in others if state.keeps_case else ():
         add_avro_columns(state, replace(one, topic=topic), span)
     state.definitions = replace(state.definitions.with_query(with_built(before, new, source)), numbers=number)
@@ -322,8 +323,9 @@ def insert_query(state: ScriptState, statement: InsertQuery) -> Changed:
     _check_not_built(state, [target.name], span)
     query = _stored(state, statement, id, number, target.name, None)
     made = lowered_query(state.definitions, statement, state.text, state.settings, query.application)
+    grow_schema(state, target.topic, written_format(state, target), span)
     program = _compiled(state, made.topology, statement)
-    _create_topics(state, program)
+    _create_topics(state, program, span)
     if state.declared(name) is None:  # what a query fills is on record
         state.definitions = state.definitions.with_source(target)
     state.definitions = state.definitions.with_query(query)
@@ -550,8 +552,8 @@ def _source_of(state: ScriptState, statement: CreateAs, query: StoredQuery, made
     )  # fmt: skip
 
 
-def _create_topics(state: ScriptState, program: Program) -> None:
-    """Let the topics that a start of a program would create be created with the script."""
+def _create_topics(state: ScriptState, program: Program, span: TextSpan) -> None:
+    """Let the topics that a start of a program would create be created with the script, and their registry know their schemas."""
     inputs = [state.definitions.topic(source.topic) for source in program.inputs]
     for output in program.outputs:
         if state.definitions.find_topic(output.topic) is None:
@@ -559,6 +561,7 @@ def _create_topics(state: ScriptState, program: Program) -> None:
             partitions = state.log.settings.topic_partitions
             topic = declared_output(output, inputs) if new is None else created(new, partitions)
             state.definitions = state.definitions.with_topic(topic)
+            register_schemas(state, topic, span)
 
 
 def _alter_sink(state: ScriptState, known: StoredSource, source: StoredSource, program: Program, span: TextSpan) -> None:
@@ -580,6 +583,7 @@ def _alter_sink(state: ScriptState, known: StoredSource, source: StoredSource, p
     KeptValues(state, known, source, span, AGAIN.removeprefix("; ")).check()
     topic = state.definitions.find_topic(known.topic)
     output = next(one for one in program.outputs if one.topic == known.topic)
+    grow_schema(state, known.topic, output.format, span)
     if topic is None or topic.format is not None or topic.schema.names == output.schema.names:
         return
     wanted = {one.name: one for one in output.schema}

@@ -108,7 +108,7 @@ class ScriptExecution:
     def _checked(self, statements: Sequence[PlacedStatement]) -> None:
         """SqlError unless all statements can be executed one after the other on the present definitions."""
         for _ in range(ATTEMPTS):
-            state = self._state()
+            state = self._state(is_rehearsed=True)
             faults = self._faults(state, statements)
             if not faults:
                 return
@@ -136,8 +136,11 @@ class ScriptExecution:
                 faults.append(SqlFault(str(error).partition("\n  at ")[0], text.at(statement.span)))
         return faults
 
-    def _state(self) -> ScriptState:
-        return ScriptState(self.log, ScriptText(""), self._definitions(), self.settings, may_connect=self.may_connect)
+    def _state(self, *, is_rehearsed: bool = False) -> ScriptState:
+        definitions = self._definitions()
+        return ScriptState(
+            self.log, ScriptText(""), definitions, self.settings, may_connect=self.may_connect, is_rehearsed=is_rehearsed
+        )
 
     def _definitions(self) -> Definitions:
         return Definitions.of(self.log, self.log.catalog.sql.objects(), self.functions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from streamkit.errors import TopologyError
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.log import Log
+from streamkit.log.topic.topic import Topic
 from streamkit.names import spellings
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.result import StatementResult
@@ -46,6 +47,7 @@ class ScriptState:
     What statements see and change one after the other; `rows` are those to insert, by topic.
 
     `may_connect` says whether statements may make and drop connectors. `called` are the functions in Python that the statement calls.
+    What `is_rehearsed` is only checked, and changes nothing outside either.
     """
 
     log: Log
@@ -55,6 +57,7 @@ class ScriptState:
     rows: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
     may_connect: bool = True
     called: Sequence[str] = ()
+    is_rehearsed: bool = False
 
     @cached_property
     def connectors(self) -> dict[str, DeclaredConnector]:
@@ -68,6 +71,18 @@ class ScriptState:
         """The streams and tables as statements have left them."""
         script = self.settings.script
         return SourceReading(self.definitions, script.registry, script.time_zone, self.keeps_case)
+
+    def reading_for(self, topic: Topic) -> SourceReading:
+        """
+        The streams and tables as rows for a topic are written.
+
+        While a script is only checked, a registry has the schema of a topic that the script makes or changes not yet, and is to get none.
+        """
+        format, changed = topic.format, (*self.definitions.created, *self.definitions.altered)
+        if not self.is_rehearsed or format is None or not format.has_registry or topic.name not in changed:
+            return self.reading
+        plain = replace(topic, format=format.without_registry())
+        return replace(self.reading, registry=None, definitions=self.definitions.with_topic(plain))
 
     @property
     def keeps_case(self) -> bool:

@@ -15,6 +15,7 @@ from streamkit.dsl.topology import Topology
 from streamkit.errors import SchemaError, StreamKitError, TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import has_times, without_times
+from streamkit.formats.codec import schema_made_of
 from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP, WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, Reference
@@ -307,11 +308,13 @@ class DeclaredSource:
 
 def format_schema(format: TopicFormat, columns: Schema, key: tuple[str, ...]) -> str | None:
     """The schema of values with which a topic is created; None of a format without one."""
+    values = columns.select(name for name in columns.names if name not in key)
     if format.value == "csv":
         return columns.ddl()
     if format.value in ("kafka", "delimited"):
-        return columns.select(name for name in columns.names if name not in key).ddl()
-    return None
+        return values.ddl()
+    has_schema = format.has_registry and (len(values) > 0 or format.value != "json")  # a JSON Schema has a column
+    return schema_made_of(str(format.value), values) if has_schema else None
 
 
 def _headers(column: ColumnDefinition, is_ksql: bool) -> Expression:

@@ -11,6 +11,7 @@ from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
 from streamkit.expressions.times.datetime_patterns import PatternError, java_parsing_pattern
 from streamkit.formats.codec import schema_made_of
+from streamkit.formats.format import REGISTRY_URL
 from streamkit.formats.protobuf_schema import protobuf_of_types, with_wrappers
 from streamkit.plan.window_kinds.hopping import TimeWindow
 from streamkit.plan.window_kinds.session import SessionWindow
@@ -71,11 +72,14 @@ class TopicFormat:
         return {name: value for name, value in found.items() if value is not None}
 
     @property
+    def has_registry(self) -> bool:
+        """Whether values are under schemas of a registry."""
+        return REGISTRY_URL in (self.settings or {})
+
+    @property
     def can_be_declared(self) -> bool:
-        """Whether a topic of this format can be made before anything is written: under Avro and Protobuf values need a schema."""
-        if self.value in ("avro", "protobuf") or "schema.registry.url" in (self.settings or {}):
-            return self.schema is not None and "schema.registry.url" not in (self.settings or {})
-        return True
+        """Whether a topic of this format can be made before anything is written: without a registry Avro and Protobuf need a schema."""
+        return self.schema is not None or self.has_registry or self.value not in ("avro", "protobuf")
 
 
 def topic_format(properties: TopicProperties, registry: str | None, key_columns: int) -> TopicFormat:
@@ -83,7 +87,7 @@ def topic_format(properties: TopicProperties, registry: str | None, key_columns:
     value = properties.value_format
     settings: dict[str, Any] = {}
     if value is not None and registry is not None and properties.uses_registry:
-        settings["schema.registry.url"] = registry
+        settings[REGISTRY_URL] = registry
     if (delimiter := properties.delimiter) is not None:
         settings["delimiter"] = delimiter
     key = properties.key_format or ("json" if value is not None and key_columns > 1 else None)
@@ -127,11 +131,13 @@ class KsqlFormat:
         settings, delimiters = self._settings(value, key)
         has_registry = self.registry is not None and value in WITH_REGISTRY
         if has_registry:
-            settings["schema.registry.url"] = str(self.registry)
+            settings[REGISTRY_URL] = str(self.registry)
+        name = "json" if has_registry and value == "JSON_SR" else str(KSQL_FORMATS[value])
+        needs_schema = value in WITH_SCHEMA or (has_registry and len(self._values) > 0)  # a JSON Schema has a column
         return TopicFormat(
-            "json" if has_registry and value == "JSON_SR" else KSQL_FORMATS[value],
+            name,
             KSQL_FORMATS[key],
-            self.properties.value_schema or self._schema(value),
+            self.properties.value_schema or (self._schema(value, name) if needs_schema else None),
             settings or None,
             {**words, **delimiters, **self._wrapping(settings), **({} if self.window is None else window_words(self.window))},
             self._times,
@@ -142,17 +148,15 @@ class KsqlFormat:
         is_by_default = "unwrapped" in settings and "WRAP_SINGLE_VALUE" not in self.properties.values
         return {"WRAP_SINGLE_VALUE": "false"} if is_by_default else {}
 
-    def _schema(self, value: str) -> str | None:
-        """The schema of values in a format that has one; those of Protobuf cannot tell null from nothing, unless WITH says so."""
-        if value not in WITH_SCHEMA:
-            return None
+    def _schema(self, value: str, name: str) -> str | None:
+        """The schema of values in a format of that name; those of Protobuf cannot tell null from nothing, unless WITH says so."""
         found: str | None
         try:
             if value.startswith("PROTOBUF"):
                 found = protobuf_of_types([(name, type or "string") for name, type in self.columns if name not in self.key])
             else:
                 columns = Schema(tuple(SchemaColumn(name, type) for name, type in self._values))
-                found = schema_made_of(str(KSQL_FORMATS[value]), columns)
+                found = schema_made_of(name, columns)
         except SchemaError as error:
             raise self.properties.error("VALUE_FORMAT", str(error)) from None
         if found is None or not value.startswith("PROTOBUF"):

@@ -1,0 +1,74 @@
+"""The schemas of a topic in its registry: a statement that makes or changes the topic registers them, and not the first record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamkit.dsl.arguments import format_of_keys
+from streamkit.errors import StreamKitError
+from streamkit.formats.codec import Codec, schema_made_of
+from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, WINDOW, Format
+from streamkit.formats.windowed_keys import without_bounds
+from streamkit.log.catalog.sql_sources import StoredSource
+from streamkit.log.topic.alteration import Alteration
+from streamkit.log.topic.formats import KEY
+from streamkit.log.topic.topic import Topic
+from streamkit.plan.encoding import with_schema
+from streamkit.schema import Schema
+from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.tree.span import TextSpan
+
+
+def register_schemas(state: ScriptState, topic: Topic, span: TextSpan) -> None:
+    """
+    Make the schemas of a topic's values and keys known to its registry, if it has one; TopologyError at the statement if that refuses one.
+
+    While a script is only checked, the registry is asked whether it would accept them, so that a script with a fault registers nothing.
+    """
+    for codec in _codecs(topic):
+        try:
+            if state.is_rehearsed:
+                codec.check_registrable()
+            else:
+                codec.register()
+        except StreamKitError as error:
+            raise state.error(str(error), span) from None
+
+
+def grow_schema(state: ScriptState, name: str, wanted: Format | None, span: TextSpan) -> None:
+    """
+    Let a topic behind a registry have the next schema, in which values are written from now on; TopologyError if the registry refuses it.
+
+    One that lacks a column of the topic is not next, because others write it. Nor do topics without a registry get one here.
+    """
+    topic = state.definitions.find_topic(name)
+    its = None if topic is None else topic.format
+    if its is None or wanted is None or its.name != wanted.name or not (its.has_registry and wanted.has_registry):
+        return
+    if None in (its.schema, wanted.schema) or its.schema == wanted.schema:
+        return
+    before, now = Codec(its).written, Codec(wanted).written
+    if set(before.names) < set(now.names):
+        state.definitions = state.definitions.with_altered_topic(name, Alteration(format_schema=wanted.schema))
+        register_schemas(state, state.definitions.topic(name), span)
+
+
+def written_format(state: ScriptState, source: StoredSource) -> Format | None:
+    """The format in which rows of a stream or table are inserted, with the schema of their values; None of columns."""
+    decoding = state.reading.topic_rows(source).decoding
+    return None if decoding is None else with_schema(decoding.format, decoding.value) if len(decoding.value) else decoding.format
+
+
+def _codecs(topic: Topic) -> list[Codec]:
+    """What knows a schema that the registry is to have: of the values, and of keys in a format that has schemas, too."""
+    format = topic.format
+    if format is None or not format.has_registry or format.schema is None:
+        return []
+    found = [Codec(format, topic=topic.name)]
+    if name := format.setting(KEY_FORMAT):
+        keys = format_of_keys(name, format, dict(format.settings))
+        columns = Schema.from_ddl(format.setting(KEY_SCHEMA))
+        columns = without_bounds(columns) if keys.setting(WINDOW) else columns
+        if keys.has_registry:
+            found.append(Codec(replace(keys, schema=schema_made_of(keys.name, columns)), topic=topic.name, part=KEY))
+    return found

@@ -1,0 +1,345 @@
+"""Topics that SQL makes behind Apicurio's registry: their schemas are registered with the statement, and all that is written is under them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+import streamkit as sk
+from streamkit.errors import SchemaError, SqlError
+from streamkit.formats import registry as registry_client
+from streamkit.formats.wire import schema_ids
+
+pytestmark = pytest.mark.foreign("registry")
+NUMBERS = itertools.count()
+FORMATS = ("AVRO", "PROTOBUF", "JSON_SR")
+NOTHING = {"AVRO": None, "PROTOBUF": 0, "JSON_SR": None}
+VALUE_SCHEMAS = {
+    "AVRO": json.dumps(
+        {
+            "type": "record",
+            "name": "shop.Order",
+            "fields": [
+                {"name": "V", "type": ["null", "int"], "default": None},
+                {"name": "N", "type": ["null", "string"], "default": None},
+            ],
+        }
+    ),
+    "PROTOBUF": 'syntax = "proto3"; message Order { string N = 4; int32 V = 2; }',
+    "JSON_SR": json.dumps(
+        {"title": "Order", "type": "object", "properties": {"V": {"type": "integer"}, "N": {"type": "string"}}}
+    ),
+}
+
+
+@pytest.fixture
+def topic():
+    """A topic whose subjects no other test uses."""
+    return f"sql-{next(NUMBERS)}"
+
+
+@pytest.fixture
+def client(registry):
+    """Asks the registry what it has."""
+    return registry_client.Registry({"schema.registry.url": registry.url, "schema.registry.retries": "0"})
+
+
+@pytest.fixture
+def log():
+    with sk.open_log(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+def session(registry, log):
+    """Makes sessions with the registry."""
+
+    def made(dialect="ksql", url=registry.url):
+        settings = {"streamkit.sql.dialect": dialect, "schema.registry.url": url}
+        return sk.SqlSession(log, engine="local", settings=settings)
+
+    return made
+
+
+@pytest.fixture
+def sql(session):
+    with session() as found:
+        yield found
+
+
+def with_topic(topic, format, more=""):
+    """WITH of a new topic."""
+    return f"WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}', PARTITIONS = 1{more})"
+
+
+def read(sql, name):
+    """All rows, as tuples."""
+    sql.catch_up()
+    return [tuple(row.values()) for row in sql.execute(f"SELECT * FROM {name}")[0].table.to_pylist()]
+
+
+def ids(log, topic, part="value"):
+    """Under which schemas of the registry what a topic has was written."""
+    return schema_ids(log.read(topic)[part].combine_chunks()).tolist()
+
+
+def columns(schema):
+    """The names of the columns that a schema of any format has."""
+    if schema.type == "AVRO":
+        return [field["name"] for field in json.loads(schema.text)["fields"]]
+    if schema.type == "JSON":
+        return list(json.loads(schema.text)["properties"])
+    return [
+        line.split()[-3] for line in schema.text.splitlines() if line.endswith(";") and " = " in line and "syntax" not in line
+    ]
+
+
+def has_subject(client, subject):
+    """Whether the registry has a schema under a subject."""
+    try:
+        client.latest(subject)
+    except SchemaError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("dialect", ["ksql", "spark"])
+def test_a_declaration_makes_the_topic_and_registers_the_schema(session, client, log, topic, format, dialect):
+    """The schema has the columns of values, before anything is written; VALUES and a query of INSERT write under it."""
+    with session(dialect) as sql:
+        sql.execute(f"CREATE STREAM S (ID STRING KEY, V INT, N STRING) {with_topic(topic, format)}")
+        found = client.latest(f"{topic}-value")
+        assert columns(found) == ["V", "N"]
+        sql.execute(
+            "INSERT INTO S VALUES ('a', 1, 'x'); CREATE STREAM T (ID STRING KEY, V INT, N STRING) "
+            + with_topic(f"{topic}-other", format)
+            + "; INSERT INTO T VALUES ('b', 2, 'y'); INSERT INTO S SELECT * FROM T"
+        )
+        assert read(sql, "S") == [("a", 1, "x"), ("b", 2, "y")]
+
+    assert ids(log, topic) == [found.id, found.id]
+    assert client.latest(f"{topic}-value") == found
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("dialect", ["ksql", "spark"])
+def test_a_declaration_may_say_the_schema(session, client, log, topic, format, dialect):
+    """VALUE_SCHEMA is registered as it is given, and values are written under it."""
+    with session(dialect) as sql:
+        more = f", VALUE_SCHEMA = '{VALUE_SCHEMAS[format]}'"
+        sql.execute(f"CREATE STREAM S (ID STRING KEY, V INT, N STRING) {with_topic(topic, format, more)}")
+        found = client.latest(f"{topic}-value")
+        assert "Order" in found.text
+        sql.execute("INSERT INTO S VALUES ('a', 1, 'x')")
+        assert read(sql, "S") == [("a", 1, "x")]
+
+    assert ids(log, topic) == [found.id]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("keys", ["AVRO", "PROTOBUF"])
+def test_keys_have_a_schema_of_their_own(sql, client, log, topic, format, keys):
+    """It is registered with that of the values, also for windows, and what is inserted and what queries write is under it."""
+    sql.execute(
+        f"CREATE TABLE S (ID STRING PRIMARY KEY, V INT) {with_topic(topic, format, f', KEY_FORMAT = {keys!r}')};"
+        f"CREATE STREAM E (ID STRING KEY, V INT) {with_topic(f'{topic}-e', format, f', KEY_FORMAT = {keys!r}')};"
+        f"CREATE TABLE W WITH (KAFKA_TOPIC = '{topic}-w') AS SELECT ID, SUM(V) AS T FROM E WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY ID"
+    )
+    found = {one: client.latest(f"{one}-key") for one in (topic, f"{topic}-w")}
+    assert [columns(one) for one in found.values()] == [["ID"]] * 2
+    sql.execute("INSERT INTO S VALUES ('a', 1); INSERT INTO S VALUES ('b', 2); INSERT INTO E VALUES ('a', 5)")
+    assert read(sql, "S") == [("a", 1), ("b", 2)]
+    assert [(row[0], row[-1]) for row in read(sql, "W")] == [("a", 5)]
+
+    assert ids(log, topic, "key") == [found[topic].id] * 2
+    assert ids(log, f"{topic}-w", "key") == [found[f"{topic}-w"].id]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_changed_query_registers_the_next_version(sql, client, log, topic, format):
+    """With a column more it writes under the new schema, and what is there is read; so do ALTER and a query of INSERT after it."""
+    sql.execute(
+        f"CREATE STREAM S (ID STRING KEY, V INT, Z INT) {with_topic(topic, format)};"
+        f"CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT ID, V FROM S; INSERT INTO S VALUES ('a', 1, 2)"
+    )
+    assert read(sql, "R") == [("a", 1)]
+    first = client.latest(f"{topic}-r-value")
+    assert columns(first) == ["V"]  # and not the key
+    sql.execute(f"CREATE OR REPLACE STREAM R WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT ID, V, Z FROM S")
+    second = client.latest(f"{topic}-r-value")
+    assert columns(second) == ["V", "Z"]
+    sql.execute("INSERT INTO S VALUES ('b', 3, 4)")
+    assert read(sql, "R") == [("a", 1, None), ("b", 3, 4)]
+    assert ids(log, f"{topic}-r") == [first.id, second.id]
+
+    sql.execute("ALTER STREAM S ADD COLUMN N STRING")
+    third = client.latest(f"{topic}-value")
+    assert columns(third) == ["V", "Z", "N"]
+    sql.execute(
+        f"CREATE STREAM T (ID STRING KEY, V INT, Z INT, N STRING) {with_topic(f'{topic}-t', format)};"
+        "INSERT INTO T VALUES ('c', 5, 6, 'n'); INSERT INTO S SELECT * FROM T"
+    )
+    assert read(sql, "S") == [("a", 1, 2, None), ("b", 3, 4, None), ("c", 5, 6, "n")]
+    assert ids(log, topic)[-1] == third.id
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_two_declarations_write_to_one_topic(session, log, topic, format):
+    """A query of INSERT by the one with a column more registers the next version, and that of the other goes on, also after a new start."""
+    none = NOTHING[format]
+    with session() as sql:
+        sql.execute(
+            f"CREATE STREAM S (ID STRING KEY, V INT) {with_topic(topic, format)};"
+            f"CREATE STREAM T (ID STRING KEY, V INT, Z INT) {with_topic(f'{topic}-t', format)};"
+            "INSERT INTO S SELECT ID, V FROM T; INSERT INTO T VALUES ('a', 1, 2)"
+        )
+        assert read(sql, "S") == [("a", 1)]
+        sql.execute(
+            f"CREATE STREAM S2 (ID STRING KEY, V INT, Z INT) {with_topic(topic, format)};"
+            "INSERT INTO S2 SELECT ID, V * 10 AS V, Z FROM T WHERE V > 1; INSERT INTO T VALUES ('b', 3, 4)"
+        )
+        assert sorted(read(sql, "S2")) == [("a", 1, None), ("b", 3, None), ("b", 30, 4)]
+    with session() as sql:
+        sql.execute("INSERT INTO T VALUES ('c', 5, 6)")
+        assert sorted(read(sql, "S2")) == [("a", 1, None), ("b", 3, None), ("b", 30, 4), ("c", 5, none), ("c", 50, 6)]
+        assert {row["state"] for row in sql.queries().to_pylist()} == {"RUNNING"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE STREAM S (ID STRING KEY, V STRING) {topic}",
+        "CREATE STREAM R {topic} AS SELECT ID, N AS V FROM O",
+    ],
+)
+def test_what_the_registry_refuses_leaves_nothing(session, registry, client, log, topic, statement):
+    """The error has both schemas and the place of the name; no statement of the text has done anything, in the log or in the registry."""
+    wanted = json.dumps({"type": "record", "name": "R", "fields": [{"name": "V", "type": "int"}]})
+    there = client.id_of(f"{topic}-value", "AVRO", wanted, register=True)
+    client.set_compatibility(f"{topic}-value", "BACKWARD")
+    with session() as sql:
+        sql.execute(f"CREATE STREAM O (ID STRING KEY, N STRING) {with_topic(f'{topic}-o', 'AVRO')}")
+        text = (
+            f"CREATE STREAM F (ID STRING KEY, V INT) {with_topic(f'{topic}-f', 'AVRO')}; INSERT INTO F VALUES ('a', 1);\n"
+            + statement.format(topic=with_topic(topic, "AVRO"))
+        )
+        with pytest.raises(
+            SqlError, match=f"refuses the schema for the subject {topic}-value, whose compatibility is BACKWARD"
+        ) as raised:
+            sql.execute(text)
+
+    (fault,) = raised.value.faults
+    assert "at line 2:15" in str(raised.value) and wanted in fault.message
+    assert log.topics() == [f"{topic}-o"]
+    assert not has_subject(client, f"{topic}-f-value")
+    assert client.latest(f"{topic}-value").id == there
+
+
+def test_a_changed_query_that_the_registry_refuses_goes_on(sql, client, log, topic):
+    """Where the subject accepts no other schema, OR REPLACE and ALTER are errors, and all stays as it was."""
+    sql.execute(
+        f"CREATE STREAM S (ID STRING KEY, V INT, Z INT) {with_topic(topic, 'AVRO')};"
+        f"CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT ID, V FROM S"
+    )
+    before = {one: client.latest(f"{one}-value") for one in (topic, f"{topic}-r")}
+    for one in before:
+        wrong = json.dumps({"type": "record", "name": "R", "fields": [{"name": name, "type": "string"} for name in "ZN"]})
+        client.id_of(f"{one}-value", "AVRO", wrong, register=True)
+        client.set_compatibility(f"{one}-value", "BACKWARD_TRANSITIVE")
+    for statement in (
+        f"CREATE OR REPLACE STREAM R WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT ID, V, Z FROM S",
+        "ALTER STREAM S ADD COLUMN N INT",
+    ):
+        with pytest.raises(SqlError, match="refuses the schema"):
+            sql.execute(statement)
+    sql.execute("INSERT INTO S VALUES ('a', 1, 2)")
+    assert read(sql, "S") == [("a", 1, 2)]
+    assert read(sql, "R") == [("a", 1)]
+    assert ids(log, topic) == [before[topic].id]
+    assert ids(log, f"{topic}-r") == [before[f"{topic}-r"].id]
+
+
+@pytest.mark.parametrize("fault", ["SELECT NOTHING FROM S", "CREATE STREAM R AS SELECT X FROM S"])
+def test_a_text_with_a_fault_registers_nothing(sql, client, log, topic, fault):
+    """Neither what it declares nor what it inserts, so that the text may say other types when it is right."""
+    text = "CREATE STREAM S (ID STRING KEY, V {}, AT BIGINT) {}; INSERT INTO S VALUES ('a', {}, 7);"
+    timed = with_topic(topic, "AVRO", ", TIMESTAMP = 'AT'")
+    with pytest.raises(SqlError):
+        sql.execute(text.format("INT", timed, 1) + fault)
+    assert log.topics() == [] and not has_subject(client, f"{topic}-value")
+
+    sql.execute(text.format("STRING", timed, "'x'"))
+
+    assert read(sql, "S") == [("a", "x", 7)]
+    assert ids(log, topic) == [client.latest(f"{topic}-value").id]
+
+
+def test_a_registry_that_is_gone_is_an_error_at_the_statement(session, log, topic, monkeypatch):
+    """It says where the registry is; there is no topic, and no stream."""
+    monkeypatch.setattr(registry_client, "_FIRST_WAIT_SECONDS", 0.001)
+    with session(url="http://127.0.0.1:1") as sql:
+        for statement in (
+            f"CREATE STREAM S (ID STRING KEY, V INT) {with_topic(topic, 'AVRO')}",
+            f"CREATE STREAM O (ID STRING KEY, V INT) {with_topic(topic, 'JSON')};\nCREATE STREAM S {with_topic('s', 'AVRO')} AS SELECT * FROM O",
+        ):
+            with pytest.raises(SqlError, match=r"http://127.0.0.1:1 does not answer [^\n]*\n  at line \d:15") as raised:
+                sql.execute(statement)
+            assert len(raised.value.faults) == 1
+        assert sql.execute("SHOW STREAMS")[0].table.num_rows == 0
+    assert log.topics() == []
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_type_of_a_result_comes_back(sql, topic, format):
+    """Values of all types that the format has, in a declared topic and in one of a result, each under its schema."""
+    types = {
+        "B": "BOOLEAN",
+        "I": "INT",
+        "L": "BIGINT",
+        "D": "DOUBLE",
+        "S": "STRING",
+        "Y": "BYTES",
+        "C": "DECIMAL(10, 3)",
+        "DA": "DATE",
+        "TI": "TIME",
+        "TS": "TIMESTAMP",
+        "A": "ARRAY<STRUCT<X INT, Y STRING>>",
+        "M": "MAP<STRING, BIGINT>",
+        "T": "STRUCT<P DOUBLE, Q ARRAY<INT>>",
+    }
+    listed = ", ".join(f"{name} {type}" for name, type in types.items())
+    sql.execute(
+        f"CREATE STREAM S (ID STRING KEY, {listed}) {with_topic(topic, format)};"
+        f"CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT * FROM S;"
+        "INSERT INTO S VALUES ('a', true, -5, 9000000000, 0.5, 'ä', TO_BYTES('00ff', 'hex'), 1234.567, '2020-02-29', '01:02:03', "
+        "'2020-01-01T00:00:00.123', ARRAY[STRUCT(X := 1, Y := 'y')], MAP('k' := 7), STRUCT(P := 1.5, Q := ARRAY[1, 2]))"
+    )
+    rows = read(sql, "S")
+    assert len(rows) == 1 and None not in rows[0]
+    assert read(sql, "R") == rows
+
+
+def test_a_stream_of_keys_alone_is_made(sql, log, topic):
+    """Its values have no columns; JSON Schema has no form for that, so nothing is registered for it."""
+    for format in FORMATS:
+        sql.execute(f"CREATE STREAM {format} (ID STRING KEY) {with_topic(f'{topic}-{format}', format)}")
+    assert log.topics() == sorted(f"{topic}-{format}" for format in FORMATS)
+
+
+def test_a_result_whose_values_had_the_key_goes_on(session, log, topic):
+    """A topic of JSON_SR as an earlier checkout made it, with the key among its values: its query writes null there."""
+    with session() as sql:
+        sql.execute(
+            f"CREATE STREAM S (ID STRING KEY, V INT) {with_topic(topic, 'JSON_SR')};"
+            f"CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT ID, V FROM S; INSERT INTO S VALUES ('a', 1)"
+        )
+        assert read(sql, "R") == [("a", 1)]
+    found = json.loads(log.topic(f"{topic}-r").format.schema)
+    found["properties"] = {"ID": {"type": ["null", "string"]}, **found["properties"]}
+    log.alter_topic(f"{topic}-r", format_schema=found)
+    with session() as sql:
+        sql.execute("INSERT INTO S VALUES ('b', 2)")
+        assert read(sql, "R") == [("a", 1), ("b", 2)]
