@@ -352,8 +352,8 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
 
 def _check_schema_has(state: ScriptState, altered: StoredSource, statement: AlterSource) -> None:
     """TopologyError for a column that the schema of the values lacks, under which all of them are written."""
-    format = written_format(state, altered)
-    known = [] if format is None else Codec(format, topic=altered.topic).written.names
+    decoding = state.reading.topic_rows(altered).decoding
+    known = [] if decoding is None else Codec(decoding.format, topic=altered.topic).written.names
     for column in statement.columns:
         if column.name.text not in known:
             raise state.error(

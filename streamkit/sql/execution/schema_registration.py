@@ -45,18 +45,22 @@ def grow_schema(state: ScriptState, name: str, wanted: Format | None, span: Text
     its = None if topic is None else topic.format
     if its is None or wanted is None or its.name != wanted.name or not (its.has_registry and wanted.has_registry):
         return
-    if None in (its.schema, wanted.schema) or its.schema == wanted.schema:
+    if its.schema is None or wanted.schema is None:
         return
-    before, now = Codec(its).written, Codec(wanted).written
-    if set(before.names) < set(now.names):
+    if set(Codec(its).written.names) < set(Codec(wanted).written.names):
         state.definitions = state.definitions.with_altered_topic(name, Alteration(format_schema=wanted.schema))
         register_schemas(state, state.definitions.topic(name), span)
 
 
 def written_format(state: ScriptState, source: StoredSource) -> Format | None:
-    """The format in which rows of a stream or table are inserted, with the schema of their values; None of columns."""
+    """The format in which rows of a stream or table are inserted, with the schema of their values; None of a topic without a registry."""
+    topic = state.definitions.find_topic(source.topic)
+    if topic is None or topic.format is None or not topic.format.has_registry:
+        return None
     decoding = state.reading.topic_rows(source).decoding
-    return None if decoding is None else with_schema(decoding.format, decoding.value) if len(decoding.value) else decoding.format
+    if decoding is None or not len(decoding.value):
+        return None
+    return with_schema(decoding.format, decoding.value)
 
 
 def _codecs(topic: Topic) -> list[Codec]:

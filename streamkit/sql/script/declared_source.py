@@ -234,7 +234,8 @@ class DeclaredSource:
         format: TopicFormat,
         properties: TopicProperties,
     ) -> None:
-        if self.is_ksql and format.value is not None and topic in (one.name for one in topology.added_topics):
+        reads_its_own = format.value is not None and (self.is_ksql or format.has_registry)
+        if reads_its_own and topic in (one.name for one in topology.added_topics):
             return  # another statement declares it, and each reads it in its own format
         default = {"cleanup.policy": "compact"} if self.statement.kind == TABLE else {}
         config: dict[str, Any] = {**default, **properties.config}

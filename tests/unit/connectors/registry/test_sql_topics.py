@@ -11,6 +11,8 @@ import streamkit as sk
 from streamkit.errors import SchemaError, SqlError
 from streamkit.formats import registry as registry_client
 from streamkit.formats.wire import schema_ids
+from streamkit.sql.script.topology import topology_of
+from streamkit.testing import TopologyTestDriver
 
 pytestmark = pytest.mark.foreign("registry")
 NUMBERS = itertools.count()
@@ -343,3 +345,21 @@ def test_a_result_whose_values_had_the_key_goes_on(session, log, topic):
     with session() as sql:
         sql.execute("INSERT INTO S VALUES ('b', 2)")
         assert read(sql, "R") == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize("dialect", ["ksql", "spark"])
+def test_a_file_may_declare_a_topic_twice(registry, client, topic, dialect):
+    """The first declaration makes the topic; a query reads both, and the first record registers the schema."""
+    text = f"""
+    SET 'streamkit.sql.dialect' = '{dialect}';
+    SET 'schema.registry.url' = '{registry.url}';
+    CREATE STREAM S (ID STRING KEY, V INT) {with_topic(topic, "AVRO")};
+    CREATE TABLE T (ID STRING PRIMARY KEY, V INT, Z INT) {with_topic(topic, "AVRO")};
+    CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-r', VALUE_FORMAT = 'AVRO') AS
+    SELECT S.ID, S.V, T.Z FROM S LEFT JOIN T ON S.ID = T.ID;
+    """
+    with TopologyTestDriver(topology_of(text, "shop", "shop.sql")) as driver:
+        driver.pipe(topic, {"key": "a", "value": {"V": 1}})
+        assert driver.read(f"{topic}-r", "value")[0]["value"]["V"] == 1
+
+    assert columns(client.latest(f"{topic}-value")) == ["V"]
