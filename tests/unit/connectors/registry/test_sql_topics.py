@@ -356,7 +356,7 @@ def test_a_file_may_declare_a_topic_twice(registry, client, topic, dialect):
     CREATE STREAM S (ID STRING KEY, V INT) {with_topic(topic, "AVRO")};
     CREATE TABLE T (ID STRING PRIMARY KEY, V INT, Z INT) {with_topic(topic, "AVRO")};
     CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-r', VALUE_FORMAT = 'AVRO') AS
-    SELECT S.ID, S.V, T.Z FROM S LEFT JOIN T ON S.ID = T.ID;
+    SELECT S.ID AS ID, S.V AS V, T.Z AS Z FROM S LEFT JOIN T ON S.ID = T.ID;
     """
     with TopologyTestDriver(topology_of(text, "shop", "shop.sql")) as driver:
         driver.pipe(topic, {"key": "a", "value": {"V": 1}})
