@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import random
 import tempfile
 from collections import Counter
@@ -29,7 +30,7 @@ from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.log.produce.receipt import Receipt
 from streamkit.log.rows.given_rows import gathered
-from streamkit.log.topic.formats import declare_format, register_schema
+from streamkit.log.topic.formats import KEY, declare_format, register_schema
 from streamkit.log.topic.settings import RETENTION_MS, TIMESTAMP_AFTER_MAX_MS, UNLIMITED
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
@@ -55,6 +56,7 @@ PartitionOffsets: TypeAlias = dict[int, int]  # by partition
 DeclaredTopic: TypeAlias = "str | Schema | pa.Schema | Mapping[str, Any]"
 TRACED_EPOCHS = 5
 EACH, ONE, ALL = "each", "one", "all"
+_logger = logging.getLogger(__name__)
 START = dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc)
 PATIENT = {RETENTION_MS: "-1", TIMESTAMP_AFTER_MAX_MS: UNLIMITED}  # a test's times have nothing to do with the clock's
 
@@ -192,9 +194,10 @@ class TopologyTestDriver:
         8601 text, UTC unless it has a zone; else they have the time of the clock. `headers` are the headers of every row.
         SchemaError for rows that do not fit; then none is appended.
 
-        Rows from `log.read` have `_partition` and `_offset`, and keep both and their `_timestamp`.
+        Rows from `log.read` have `_partition` and `_offset`, and keep both and their `_timestamp`. A record without a key is left out with a
+        warning where an opaque topic is compacted, since no table has a row for it: Kafka Streams' driver takes such a record, too.
         """
-        sent = _with_headers(rows, headers)
+        sent = self._with_keys(topic, _with_headers(rows, headers))
         time_ms = None if timestamp is None else _moment_ms(timestamp)
         if placed := placed_rows(sent):
             for one in placed:
@@ -211,6 +214,17 @@ class TopologyTestDriver:
         time_ms = None if timestamp is None else _moment_ms(timestamp)
         receipt = self._producer.delete(topic, key, timestamp_ms=time_ms)
         self._send(topic, dict(key), time_ms, receipt, is_deletion=True)
+
+    def _with_keys(self, name: str, rows: Any) -> Any:
+        topic = self._log.catalog.topics.find(name)
+        if topic is None or topic.format is None or not topic.is_compacted or not isinstance(rows, list):
+            return rows
+        kept = [row for row in rows if not isinstance(row, dict) or row.get(KEY) is not None]
+        if len(kept) < len(rows):
+            _logger.warning(
+                "topic %s: %d records without a key are left out, since the topic keeps rows by key", name, len(rows) - len(kept)
+            )
+        return kept
 
     def _send(self, topic: str, rows: Any, time_ms: int | None, receipt: Receipt, *, is_deletion: bool = False) -> None:
         self._producer.flush()

@@ -137,3 +137,24 @@ def test_a_topic_that_says_nothing_of_its_keys_is_still_that_of_its_query():
         assert sql.catch_up(60)
         assert sql.query("SELECT * FROM P").to_pylist() == [{"A": 3}]
         assert said != log.topic("p").format
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_record_without_a_key_is_none_of_a_table(caplog, is_alone):
+    """In an encoded topic of a table it is left out with a warning, as Kafka Streams' driver has it; one with columns refuses it, as its log does."""
+    log = sk.open_log(":memory:")
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute("CREATE TABLE T (ID INT PRIMARY KEY, A INT) WITH (KAFKA_TOPIC='t', FORMAT='JSON', PARTITIONS=1)")
+        (made,) = sql.execute("CREATE TABLE R WITH (KAFKA_TOPIC='r') AS SELECT ID, A + 1 AS B FROM T")
+        rows = [{"key": b"1", "value": b'{"A": 1}'}, {"key": None, "value": b'{"A": 2}'}, {"key": b"2", "value": b'{"A": 3}'}]
+        with TopologyTestDriver(sql.topology(made.query_id)) as driver:
+            for one in rows if is_alone else [rows]:
+                driver.pipe("t", one, timestamp=1)
+            assert [(row["key"], row["value"]) for row in driver.read("r")] == [(1, {"B": 2}), (2, {"B": 4})]
+    assert [one.message for one in caplog.records] == [
+        "topic t: 1 records without a key are left out, since the topic keeps rows by key"
+    ]
+    with copying() as driver:
+        driver.log.alter_topic("in", config={"cleanup.policy": "compact"})
+        with pytest.raises(SchemaError, match="the key is null, and a compacted topic keeps rows by key"):
+            driver.pipe("in", {"k": None, "n": 1})
