@@ -145,9 +145,9 @@ def test_a_record_without_a_key_is_none_of_a_table(caplog, is_alone):
     log = sk.open_log(":memory:")
     with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
         sql.execute("CREATE TABLE T (ID INT PRIMARY KEY, A INT) WITH (KAFKA_TOPIC='t', FORMAT='JSON', PARTITIONS=1)")
-        (made,) = sql.execute("CREATE TABLE R WITH (KAFKA_TOPIC='r') AS SELECT ID, A + 1 AS B FROM T")
+        sql.execute("CREATE TABLE R WITH (KAFKA_TOPIC='r') AS SELECT ID, A + 1 AS B FROM T")
         rows = [{"key": b"1", "value": b'{"A": 1}'}, {"key": None, "value": b'{"A": 2}'}, {"key": b"2", "value": b'{"A": 3}'}]
-        with TopologyTestDriver(sql.topology(made.query_id)) as driver:
+        with TopologyTestDriver(sql.topology("CTAS_R_1")) as driver:
             for one in rows if is_alone else [rows]:
                 driver.pipe("t", one, timestamp=1)
             assert [(row["key"], row["value"]) for row in driver.read("r")] == [(1, {"B": 2}), (2, {"B": 4})]
