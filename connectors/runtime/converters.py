@@ -25,6 +25,7 @@ from streamkit.log.log import Log
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, LOG_COLUMNS, ROW_NUMBER, TOPIC
+from streamkit.plan.decoding import reads_by_names
 from streamkit.schema import Schema, SchemaColumn
 
 TableByTopic = dict[str, pa.Table]
@@ -83,6 +84,8 @@ def _formats_said(connector: Connector, topic: Format | None) -> Formats:
         )
     else:
         value = declare_format(name, text, used | own, on_record=False, needs_schema=False)
+        if topic is not None and topic.schema is not None and topic.name == name and reads_by_names(value, topic):
+            value = replace(value, earlier=(*topic.earlier, topic.schema))
     return Formats(value, columns, _key_format(connector, registry), _key_columns_of(connector))
 
 

@@ -82,6 +82,8 @@ class SinkTask:
             stack.callback(close, sink)
             sink.use(self._log)
             topics = [self._log.topic(name) for name in sink.settings["topics"]]
+            # Made of the topics that the sink is told of: later schemas of these are read into their columns.
+            self._steps = {topic.name: steps_of_sink(sink, topic, self._log) for topic in topics}
             targets = targets_of(sink, [topic_of_sink(sink, topic, sink.IS_RAW) for topic in topics])
             for target in {target.name: target for target in targets.values()}.values():
                 sink.topic(target)
@@ -213,8 +215,6 @@ class SinkTask:
     def _put(self, rows: pa.Table, consumer: Consumer) -> None:
         topic = rows[TOPIC][0].as_py()
         ends = consumer.position()
-        if topic not in self._steps:
-            self._steps[topic] = steps_of_sink(self._sink, self._log.topic(topic), self._log)
         is_tolerant = self._sink.settings["errors.tolerance"] == "all"
         passed = pass_through(self._steps[topic], topic, rows, self._retry, is_tolerant=is_tolerant)
         ready = [part for _, part in in_topics(passed.parts)]

@@ -368,16 +368,21 @@ class Codec:
         return read
 
     def _plain_value_reader(self) -> Callable[[Any], Any]:
-        """What reads one value without a registry, each by the schema under which it was written."""
-        if not self.format.earlier:
+        """
+        What reads one value without a registry: of Avro each by the schema under which it was written, as the format's has it.
+
+        Under a schema that the topic has got since the format was known the value has all that was written.
+        """
+        if self.format.name != "avro":
             found: Callable[[Any], Any] = _value_reader(self.format, self.format.schema)
             return found
-        schemas = {single_object.header(text): text for text in (*self.format.earlier, str(self.format.schema))}
+        own = self._own_schemas
 
         def read(data: Any) -> Any:
-            text = schemas.get(data[: single_object.HEADER_BYTES])
-            start = 0 if text is None else single_object.HEADER_BYTES
-            return avro.avro_codec(text or self.format.earlier[0], self.format.schema)[1](data[start:])
+            text = single_object.schema_of(data, own)
+            if text is None:
+                return avro.avro_codec(own[0], own[-1])[1](data)
+            return avro.avro_codec(text, own[-1] if text in own else None)[1](data[single_object.HEADER_BYTES :])
 
         return read
 
@@ -408,26 +413,24 @@ class Codec:
         return Decoded(put_back(parts, columns, len(values)), failures)
 
     def _plain(self, values: pa.Array, columns: Schema) -> Decoded:
-        """The columns of values without a registry; those of Avro that had other schemas say which is theirs, but for the first one's."""
+        """The columns of values without a registry; those of Avro say under which schema they were written, but for the first one's."""
         read = _READERS[self.format.name]
-        if not self.format.earlier:
+        if self.format.name != "avro":
             found: Decoded = read(self.format, self._own_text(), values, columns, 0)
             return found
-        left = np.ones(len(values), np.bool_)
-        parts: list[tuple[str, Integers, int]] = []
-        failures: dict[int, str] = {}
-        for text in (*self.format.earlier, str(self.format.schema)):
-            rows = np.flatnonzero(single_object.is_under(values, single_object.header(text)) & left)
-            parts.append((text, rows, single_object.HEADER_BYTES))
-            left[rows] = False
-        parts.append((self.format.earlier[0], np.flatnonzero(left), 0))
         decoded_parts: list[tuple[Integers, pa.RecordBatch]] = []
-        for text, rows, skipped in parts:
-            if len(rows):
-                one: Decoded = read(self.format, text, values.take(pa.array(rows)), columns, skipped)
-                decoded_parts.append((rows, one.rows))
-                failures |= {int(rows[row]): reason for row, reason in one.failures.items()}
+        failures: dict[int, str] = {}
+        for text, rows, skipped in single_object.by_schema(values, self._own_schemas):
+            some = values if len(rows) == len(values) else values.take(pa.array(rows))
+            one: Decoded = read(self.format, text, some, columns, skipped)
+            decoded_parts.append((rows, one.rows))
+            failures |= {int(rows[row]): reason for row, reason in one.failures.items()}
         return Decoded(put_back(decoded_parts, columns, len(values)), failures)
+
+    @property
+    def _own_schemas(self) -> tuple[str, ...]:
+        """The schemas of Avro that the format knows, the first one first."""
+        return (*self.format.earlier, str(self.format.schema))
 
     def _of_id(self, schema_id: int, values: pa.Array, columns: Schema) -> Decoded:
         """The columns of values that one schema of the registry has written."""

@@ -10,6 +10,7 @@ from itertools import islice
 import pyarrow as pa
 
 from streamkit.errors import CorruptionError, StreamKitError
+from streamkit.formats import single_object
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.span import Span
 from streamkit.log.consume.reader import check_columns, placed_schema, read_placed, warn_of_purge
@@ -76,7 +77,10 @@ class Fetcher:
         if not waiting:
             return None
         self._topic_id = waiting[0][0]
-        topic = self._catalog.topics.get_by_id(self._topic_id)
+        topic = self._catalog.topics.get_by_id(
+            self._topic_id
+        )  # after the ends, so that it has the schemas of all records before them
+        single_object.remember(topic.format)
         columns = check_columns(topic, self._columns)
         batches: list[pa.RecordBatch] = []
         after: dict[TopicIdPartition, int] = {}

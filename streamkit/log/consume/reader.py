@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError
+from streamkit.formats import single_object
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.frame import HEADERS_TYPE, TIMESTAMP_TYPE
@@ -86,8 +87,9 @@ class Reader:
         self._end = check_bounds(topic, "end", end)
         until = {partition: 0 for partition in range(topic.partitions) if partition not in chosen}
         snapshot = catalog.manifest.cut([topic.id], {topic.id: self._start}, {topic.id: self._end | until})
-        if not snapshot.end_offsets[topic.id]:
-            catalog.topics.get_by_id(topic.id, topic.name)  # raises: it was deleted since it was looked up
+        if topic.format is not None or not snapshot.end_offsets[topic.id]:
+            now = catalog.topics.get_by_id(topic.id, topic.name)  # raises if it was deleted since it was looked up
+            single_object.remember(now.format)  # after the snapshot, so that it has the schemas of all records in that
         self.start_offsets, self.end_offsets = snapshot.start_offsets[topic.id], snapshot.end_offsets[topic.id]
         for partition, offset in self._start.items():
             if partition not in chosen:

@@ -29,7 +29,7 @@ class PrintedRecords:
         self._log, self._topic = log, log.topic(topic)
         self._every, self._seen = every, 0
         columns = [*self._topic.schema.names, HEADERS]
-        self._consumer = FollowedTopic(log, topic, begin, columns, reads_newest=True)
+        self._consumer = FollowedTopic(log, topic, begin, columns)
 
     @property
     def schema(self) -> pa.Schema:

@@ -81,8 +81,8 @@ def test_a_group_has_a_place_in_every_partition(streamkit, root):
 class Following(CommandProcess):
     """`streamkit consume --follow` in a process of its own."""
 
-    def __init__(self, root, *arguments):
-        super().__init__(root, "consume", "orders", "--follow", *arguments)
+    def __init__(self, root, *arguments, topic="orders"):
+        super().__init__(root, "consume", topic, "--follow", *arguments)
 
     def line(self):
         return self.stdout.readline()
@@ -107,6 +107,27 @@ def test_following_from_the_beginning(root):
     assert [json.loads(following.line())["number"] for _ in range(3)] == [1001, 1002, 1003]
     send(root, 2001)
     assert json.loads(following.line())["number"] == 2001
+    assert following.end() == ("", "")
+
+
+@pytest.mark.parametrize("member", [(), ("--group", "g")], ids=["alone", "member"])
+def test_following_a_topic_that_gets_a_schema(root, member):
+    """Records that are written under a later schema of Avro are printed with all of their fields."""
+    fields = [{"name": name, "type": ["null", "int"], "default": None} for name in ("v", "z")]
+    first, second = ({"type": "record", "name": "Followed", "fields": fields[:count]} for count in (1, 2))
+    with sk.open_log(root) as log:
+        log.create_topic("read", format="avro", format_schema=first, partitions=1)
+
+        def send(value):
+            with log.producer() as producer:
+                producer.send("read", {"key": "k", "value": value})
+
+        send({"v": 1})
+        following = Following(root, "--from-beginning", "--format", "json", *member, topic="read")
+        assert json.loads(following.line())["value"] == {"v": 1}
+        log.alter_topic("read", format_schema=second)
+        send({"v": 2, "z": 9})
+        assert json.loads(following.line())["value"] == {"v": 2, "z": 9}
     assert following.end() == ("", "")
 
 

@@ -526,3 +526,23 @@ def test_a_log_that_is_deleted_underneath_ends_its_streams(tmp_path, gone):
                 assert [(event, data["error"]) for event, data in told_of] == [("problem", "LogGone")]
             for path in ("/connectors", "/health/ready", "/api/v1/log/check"):
                 assert client.get(path).status_code == 503
+
+
+def test_a_schema_that_comes_meanwhile(log, api):
+    """Records under a schema that the topic of Avro gets while somebody watches it are shown with their fields."""
+    fields = [{"name": name, "type": ["null", "int"], "default": None} for name in ("v", "z")]
+    first, second = ({"type": "record", "name": "Tailed", "fields": fields[:count]} for count in (1, 2))
+    log.create_topic("read", format="avro", format_schema=first, partitions=1)
+
+    def send(value):
+        with log.producer() as producer:
+            producer.send("read", {"key": "k", "value": value})
+
+    with streaming(api, "/api/v1/topics/read/records") as stream:
+        begun(stream)
+        send({"v": 1})
+        assert told(stream)[1][0]["value"] == {"v": 1}
+        log.alter_topic("read", format_schema=second)
+        send({"v": 2, "z": 9})
+        event, data = told(stream)
+        assert (event, data[0]["value"] if event == "records" else data) == ("records", {"v": 2, "z": 9})
