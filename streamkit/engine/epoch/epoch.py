@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from streamkit.engine.epoch.row_counting import RowCounting
 from streamkit.engine.epoch.stream_time import NO_TIME, StreamTimes, of_closings, of_windows, order_reached
+from streamkit.formats.format import Format
 from streamkit.log.slab.extent import Extent
 from streamkit.plan.windows import Windowing
 from streamkit.state.changelog import ChangelogOffsets, CommittedChanges
@@ -105,7 +106,8 @@ class EpochPlan:
     What every kernel task hears of an epoch: where it starts and ends, and what the stores and global tables need.
 
     `purged_below` has the offsets below which tombstones had been removed from the inputs when the plan was made. `inline` has the
-    bytes of inline slabs that it names, by path, where tasks have no storage that finds them. `counting` says how the rows of stores are
+    bytes of inline slabs that it names, by path, where tasks have no storage that finds them. `formats` are those of topics of Avro that have had
+    several schemas, maybe some since the program was compiled. `counting` says how the rows of stores are
     counted. `planned_us` says when planning began and ended, by the clock of the driver's host that never goes back.
     """
 
@@ -118,6 +120,7 @@ class EpochPlan:
     purged_below: ChangelogOffsets
     inline: Mapping[str, bytes] = field(default_factory=dict)
     counting: RowCounting = field(default_factory=RowCounting)
+    formats: tuple[Format, ...] = ()
     planned_us: tuple[int, int] = field(default=(0, 0), compare=False)
 
     @property

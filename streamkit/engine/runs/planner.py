@@ -49,12 +49,15 @@ from streamkit.engine.epoch.stream_time import (
     without_sayings,
 )
 from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
+from streamkit.formats import single_object
+from streamkit.formats.format import Format
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.span import ManifestSlice
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import CheckedRows, checked_rows_of
 from streamkit.log.storage.storage import Storage
 from streamkit.plan.operator import Operator
+from streamkit.plan.operators.decode import Decode
 from streamkit.plan.program import STREAM_KINDS, Program
 from streamkit.plan.windows import Windowing
 from streamkit.state.changelog import ChangelogOffsets, CommittedChanges, begun_of
@@ -402,6 +405,7 @@ class Planner:
             tables,
             purged_below,
             counting=self._counting(before.epoch),
+            formats=self._formats(),
             planned_us=planned_us,
         )
         return plan, parts
@@ -425,7 +429,23 @@ class Planner:
         """What the catalog has of the streams and tables behind an epoch."""
         self._frame_times.forget(before.positions)
         topic_ids = {self.topic_ids[number] for number in self._numbers(*STREAM_KINDS)}
-        return self.catalog.manifest.cut(topic_ids, before.positions)
+        found = self.catalog.manifest.cut(topic_ids, before.positions)
+        self._formats()  # by which the event times are read that say where the epoch stops
+        return found
+
+    @cached_property
+    def _avro_topics(self) -> set[str]:
+        """The inputs whose values are decoded from Avro, and say under which schema they were written."""
+        decoded = [one for one in self.program.operators if isinstance(one, Decode)]
+        return {one.topic for one in decoded if one.format.name == "avro" and not one.format.has_registry}
+
+    def _formats(self) -> tuple[Format, ...]:
+        """Those of topics of Avro that have had several schemas, as they are now; this process remembers them."""
+        found = [self.catalog.topics.find(name) for name in sorted(self._avro_topics)]
+        formats = tuple(one.format for one in found if one is not None and one.format is not None and one.format.earlier)
+        for one in formats:
+            single_object.remember(one)
+        return formats
 
     def _numbers(self, *kinds: str) -> list[int]:
         return [number for number, source in enumerate(self.program.inputs) if source.kind in kinds]

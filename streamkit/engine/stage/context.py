@@ -19,6 +19,7 @@ from streamkit.engine.stage.global_table import GlobalTableRows
 from streamkit.engine.stage.row_counts import count_changes
 from streamkit.engine.stage.scheduled_call import ScheduledCall
 from streamkit.engine.stage.work import Work, observer
+from streamkit.formats import single_object
 from streamkit.log.slab.slab import FrameInput
 from streamkit.log.storage.storage import Storage
 from streamkit.log.values.keys import PlacedEntries
@@ -70,6 +71,10 @@ class Context:
     event_times: TimesRead | None = None
     work: Work = field(default_factory=Work)
     _stream_times: dict[tuple[str, tuple[int, ...]], tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for one in self.plan.formats:
+            single_object.remember(one)
 
     def count(self, name: str, operator_id: str, rows: int) -> None:
         if rows:
