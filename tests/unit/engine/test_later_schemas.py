@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import streamkit as sk
 from streamkit import functions as F
 from tests.kit.waiting import wait_until
 
-FIELDS = [
+FIELDS: list[dict[str, Any]] = [
     {"name": "v", "type": "int"},
     {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
     {"name": "n", "type": ["null", "string"], "default": None},
