@@ -15,8 +15,8 @@ from streamkit.dsl.callback import A_ROW, check_arity
 from streamkit.dsl.endpoint import Endpoint, topic_of
 from streamkit.errors import SchemaError, TopologyError
 from streamkit.expressions.core.column import Column, expression_name, to_expression
-from streamkit.formats.codec import declare_format
-from streamkit.formats.format import NULLS, OF_KEYS, WITH_REGISTRY, Format, Schemas, key_settings
+from streamkit.formats.codec import declare_format, format_of_keys
+from streamkit.formats.format import Schemas
 from streamkit.log.dead_letter import json_text
 from streamkit.names import DELETED
 from streamkit.plan.encoding import Encoding
@@ -472,12 +472,3 @@ def encoding(
     value = declare_format(value_format, value_schema, settings, needs_schema=False)
     keys = None if key_format is None else format_of_keys(key_format, value, settings)
     return Encoding(value, keys, timestamp=timestamp_column(timestamp), timestamp_format=timestamp_format, since_1970=since_1970)
-
-
-def format_of_keys(name: str, value: Format, settings: Mapping[str, Any] | None) -> Format:
-    """The format of keys beside one of values: with the registry of values, and with the settings that are of keys."""
-    has_registry = name in WITH_REGISTRY and value.has_registry
-    own = key_settings(settings)
-    of_values = (OF_KEYS,) if name == "protobuf" else (OF_KEYS, NULLS)  # what says how values are written says nothing of keys
-    shared = {key: one for key, one in (settings or {}).items() if not key.startswith(of_values)} if has_registry else {}
-    return declare_format(name, None, {**shared, **own} or None, needs_schema=False)

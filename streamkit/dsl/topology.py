@@ -16,7 +16,7 @@ from streamkit.dsl.processed import Processed
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
 from streamkit.errors import Location, SchemaError, TopologyError
-from streamkit.formats.codec import declare_format
+from streamkit.formats.codec import declare_format, format_of_keys
 from streamkit.formats.format import Schemas
 from streamkit.log.topic.settings import SettingValue
 from streamkit.log.topic.topic import Topic, declare_topic
@@ -595,5 +595,5 @@ def _decoding(
             )
         return None
     value = declare_format(value_format, value_schema, settings, needs_schema=False)
-    keys = arguments.format_of_keys(key_format, value, settings)
+    keys = format_of_keys(key_format, value, settings)
     return declared_decoding(value, keys, _schema(schema), _key(key), at)

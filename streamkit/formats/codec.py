@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -37,15 +37,19 @@ from streamkit.formats.format import (
     AUTO_REGISTER,
     COMPATIBILITY,
     MESSAGE,
+    NULLS,
+    OF_KEYS,
     OF_KSQLDB,
     REGISTRY_URL,
     SUBJECT_STRATEGY,
     USE_LATEST,
     WINDOW,
+    WITH_REGISTRY,
     Format,
     Schemas,
     check_no_secrets,
     format_of,
+    key_settings,
 )
 from streamkit.formats.json_references import bundled
 from streamkit.formats.json_schema import (
@@ -110,6 +114,15 @@ def declare_format(
             f"the format {found.name} accepts no schema; found {schema!r}, expected a schema for {', '.join(_CHECKS)} only"
         )
     return replace(found, schema=_CHECKS[found.name](schema))
+
+
+def format_of_keys(name: str, value: Format, settings: Mapping[str, Any] | None) -> Format:
+    """The format of keys beside one of values: with the registry of values, and with the settings that are of keys."""
+    has_registry = name in WITH_REGISTRY and value.has_registry
+    own = key_settings(settings)
+    of_values = (OF_KEYS,) if name == "protobuf" else (OF_KEYS, NULLS)  # what says how values are written says nothing of keys
+    shared = {key: one for key, one in (settings or {}).items() if not key.startswith(of_values)} if has_registry else {}
+    return declare_format(name, None, {**shared, **own} or None, needs_schema=False)
 
 
 @dataclass(frozen=True)
@@ -322,7 +335,7 @@ class Codec:
     def register(self) -> int:
         """Make the format's schema known to the registry, and return its id; SchemaError if it is refused, with both schemas."""
         assert self.format.schema is not None, "a schema is needed"
-        return self._id_of(self.format.schema)
+        return self._id_of(self.format.schema, asks=True)
 
     def check_registrable(self) -> None:
         """SchemaError, with both schemas, unless the registry would accept the format's schema; nothing is registered."""
@@ -529,10 +542,10 @@ class Codec:
         found = wire.header(self._latest.id if is_latest else self._id_of(text))
         return found + protobuf.message_index(self.format, text) if self.format.name == "protobuf" else found
 
-    def _id_of(self, text: str) -> int:
+    def _id_of(self, text: str, *, asks: bool = False) -> int:
         assert self.registry is not None
         subject, type = self.subject(text), TYPES[self.format.name]
-        found = self.registry.id_of(subject, type, text, self.format.setting(AUTO_REGISTER, "true") == "true")
+        found = self.registry.id_of(subject, type, text, self.format.setting(AUTO_REGISTER, "true") == "true", asks=asks)
         if mode := self.format.setting(COMPATIBILITY):
             self.registry.keep_compatibility(subject, mode)
         return found

@@ -92,13 +92,18 @@ class Registry:
 
         return self._kept(("version", subject, version), ask)
 
-    def id_of(self, subject: str, type: str, text: str, register: bool) -> int:
+    def id_of(self, subject: str, type: str, text: str, register: bool, *, asks: bool = False) -> int:
         """
         The id of a schema under a subject, which gets it if `register`.
 
-        SchemaError if the subject may not have it, with both schemas, or if it has it not and `register` is false.
+        SchemaError if the subject may not have it, with both schemas, or if it has it not and `register` is false. What is known `asks`
+        again: somebody may have deleted the subject.
         """
-        return self._kept(("text", subject, type, text, register), lambda: self._id_of(subject, type, text, register))
+        known = ("text", subject, type, text, register)
+        if asks:
+            with self._lock:
+                self._known.pop(known, None)
+        return self._kept(known, lambda: self._id_of(subject, type, text, register))
 
     def check_accepts(self, subject: str, type: str, text: str) -> None:
         """SchemaError, with both schemas, unless a subject may get a schema; nothing is registered."""

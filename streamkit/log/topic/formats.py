@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from streamkit.errors import RegistryUnavailableError, SchemaError
 from streamkit.formats import windowed_keys
-from streamkit.formats.codec import Codec, declare_format, schema_made_of
-from streamkit.formats.format import FORMATS, KEY_FORMAT, KEY_SCHEMA, NULLS, OF_KSQLDB, WINDOW, Format, key_settings
+from streamkit.formats.codec import Codec, declare_format, format_of_keys, schema_made_of
+from streamkit.formats.format import FORMATS, KEY_FORMAT, KEY_SCHEMA, NULLS, OF_KSQLDB, WINDOW, Format
 from streamkit.log.values.python_values import python_values
 from streamkit.schema import Schema
 
@@ -110,7 +110,7 @@ def _codec(format: Format, column: str) -> tuple[Encoder, Decoder]:
         format = replace(format, schema=schema_made_of(format.name, columns) or columns.ddl())
     if windowed:
         format = windowed_keys.inner_format(format)
-    codec = Codec(format, topic=format.topic)
+    codec = Codec(format, topic=format.topic, part=column)
     write, read = codec.value_writer(), codec.value_reader()
     if windowed:
         write, read = windowed_keys.value_coders(windowed, write, read)
@@ -122,6 +122,6 @@ def _codec(format: Format, column: str) -> tuple[Encoder, Decoder]:
 def _format_of_keys(format: Format) -> Format:
     """The format of keys: of their own if the topic says so, else texts."""
     if name := format.setting(KEY_FORMAT):
-        settings = tuple(sorted((key, str(value)) for key, value in key_settings(dict(format.settings)).items()))
-        return Format(name, format.setting(KEY_SCHEMA) or None, settings)
+        keys = format_of_keys(name, format, dict(format.settings))
+        return replace(keys, schema=format.setting(KEY_SCHEMA) or None, topic=format.topic)
     return format if format.name == "bytes" else Format("string")

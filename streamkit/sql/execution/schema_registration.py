@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamkit.dsl.arguments import format_of_keys
 from streamkit.errors import StreamKitError
-from streamkit.formats.codec import Codec, schema_made_of
+from streamkit.formats.codec import Codec, format_of_keys, schema_made_of
 from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, WINDOW, Format
 from streamkit.formats.windowed_keys import without_bounds
 from streamkit.log.catalog.sql_sources import StoredSource

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import urllib.request
 
 import pytest
 
@@ -11,6 +12,7 @@ import streamkit as sk
 from streamkit.errors import SchemaError, SqlError
 from streamkit.formats import registry as registry_client
 from streamkit.formats.wire import schema_ids
+from streamkit.log.topic.formats import rows_of
 from streamkit.sql.script.topology import topology_of
 from streamkit.testing import TopologyTestDriver
 
@@ -157,6 +159,8 @@ def test_keys_have_a_schema_of_their_own(sql, client, log, topic, format, keys):
     assert [(row[0], row[-1]) for row in read(sql, "W")] == [("a", 5)]
 
     assert ids(log, topic, "key") == [found[topic].id] * 2
+    told = rows_of(log.topic(topic).format, log.read(topic).select(["key", "value"]))
+    assert told == [{"key": {"ID": "a"}, "value": {"V": 1}}, {"key": {"ID": "b"}, "value": {"V": 2}}]
     assert ids(log, f"{topic}-w", "key") == [found[f"{topic}-w"].id]
 
 
@@ -363,3 +367,18 @@ def test_a_file_may_declare_a_topic_twice(registry, client, topic, dialect):
         assert driver.read(f"{topic}-r", "value")[0]["value"]["V"] == 1
 
     assert columns(client.latest(f"{topic}-value")) == ["V"]
+
+
+def test_a_subject_that_was_deleted_is_registered_again(sql, registry, client, topic):
+    """A topic that is dropped and made again asks the registry again, whatever the process knows of it."""
+    statement = f"CREATE STREAM S (ID STRING KEY, V INT) {with_topic(topic, 'AVRO')}"
+    sql.execute(f"{statement}; DROP STREAM S DELETE TOPIC")
+    sql.execute(statement)
+    subject = f"{registry.url}/subjects/{topic}-value"
+    for path in (subject, f"{subject}?permanent=true"):
+        urllib.request.urlopen(urllib.request.Request(path, method="DELETE")).close()
+    assert not has_subject(client, f"{topic}-value")
+    sql.execute("DROP STREAM S DELETE TOPIC")
+    sql.execute(f"{statement}; INSERT INTO S VALUES ('a', 1)")
+    assert read(sql, "S") == [("a", 1)]
+    assert has_subject(client, f"{topic}-value")
