@@ -190,6 +190,9 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
     id = f"{kind}_{name.upper()}_{number}" if before is None else before.id
     query = _stored(state, statement, id, number, name, before)
     made = lowered_query(state.definitions, statement, state.text, state.settings, query.application)
+    if known is None and made.format.has_registry:  # its topic may be there, and lack a column
+        output = _output_of(made.topology, _compiled(state, made.topology, statement, is_strict=False))
+        grow_schema(state, output.topic, output.format, span)
     program = _compiled(state, made.topology, statement)
     source = _source_of(state, statement, query, made, _output_of(made.topology, program))
     found = None

@@ -382,3 +382,21 @@ def test_a_subject_that_was_deleted_is_registered_again(sql, registry, client, t
     sql.execute(f"{statement}; INSERT INTO S VALUES ('a', 1)")
     assert read(sql, "S") == [("a", 1)]
     assert has_subject(client, f"{topic}-value")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_result_may_go_to_a_topic_that_is_there(sql, client, log, topic, format):
+    """With a column more it registers the next version; one that lacks a column and has another is an error, and registers nothing."""
+    sql.execute(
+        f"CREATE STREAM S (ID STRING KEY, V INT, Z INT) {with_topic(topic, format)}; INSERT INTO S VALUES ('a', 1, 2);"
+        f"CREATE STREAM O (ID STRING KEY, V INT) {with_topic(f'{topic}-o', format)}"
+    )
+    with pytest.raises(SqlError, match=f"the topic '{topic}-o' exists and does not fit"):
+        sql.execute(f"CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-o') AS SELECT ID, Z FROM S")
+    assert columns(client.latest(f"{topic}-o-value")) == ["V"]
+    sql.execute(f"CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-o') AS SELECT ID, V, Z FROM S")
+    found = client.latest(f"{topic}-o-value")
+    assert columns(found) == ["V", "Z"]
+    assert read(sql, "R") == [("a", 1, 2)]
+    assert read(sql, "O") == [("a", 1)]
+    assert ids(log, f"{topic}-o") == [found.id]
