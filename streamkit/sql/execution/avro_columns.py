@@ -46,12 +46,16 @@ def add_avro_columns(state: ScriptState, source: StoredSource, span: TextSpan) -
     return is_by_names
 
 
+def gets_columns(topic: Topic | None) -> bool:
+    """Whether declarations may add columns to a topic: it is one of Avro without a registry."""
+    its = None if topic is None else topic.format
+    return its is not None and its.name == "avro" and its.schema is not None and not its.has_registry
+
+
 def _add_to_topic(state: ScriptState, source: StoredSource, span: TextSpan) -> bool:
     topic = state.definitions.find_topic(source.topic)
-    if topic is None or topic.format is None or topic.format.name != "avro":
-        return False
-    own, columns = topic.format, _value_columns(source)
-    if own.schema is None or own.has_registry:
+    own, columns = None if topic is None else topic.format, _value_columns(source)
+    if topic is None or own is None or own.schema is None or not gets_columns(topic):
         return False
     written = Codec(own).written
     if not _goes_by_names(columns, own):

@@ -2,7 +2,8 @@
 Whether a changed declaration still reads the records that its topic has.
 
 JSON and columns have names. Other formats of the ksql dialect know a column by its place among the bytes, so another order of columns would
-exchange values, and another type or number of columns would lose them. KAFKA, which has one column, does not tell its type either.
+exchange values, and another type or number of columns would lose them. KAFKA, which has one column, does not tell its type either. Avro finds
+the columns of values by their names, and keeps their places and types nevertheless, as in ksqlDB.
 """
 
 from __future__ import annotations
@@ -95,11 +96,13 @@ class KeptValues:
         added = now[len(before) :]
         if now[: len(before)] != before or (added and part == "keys"):
             more = "" if part == "keys" else ", and new ones behind them"
-            raise self.state.error(
-                f"{format} knows a column of {part} by its place: {self.known.name} has {_text(before)}, and would have {_text(now)}, so records of "
-                f"before would be read as others, or not at all; expected these columns in this order{more}; or {self.otherwise}",
-                self.span,
+            has = f"{self.known.name} has {_text(before)}, and would have {_text(now)}"
+            told = (
+                f"columns of values in {format} keep their places and types when a declaration or query is replaced, as in ksqlDB: {has}"
+                if format == AVRO and part == "values"  # where they are found by their names
+                else f"{format} knows a column of {part} by its place: {has}, so records of before would be read as others, or not at all"
             )
+            raise self.state.error(f"{told}; expected these columns in this order{more}; or {self.otherwise}", self.span)
         if not added or format in PROTOBUFS or (format == AVRO and add_avro_columns(self.state, self.new, self.span)):
             return
         if records := self._records():

@@ -24,7 +24,7 @@ from streamkit.plan.program import Output, Program
 from streamkit.plan.program_change import SAME, STEPS, STORES, ProgramChange
 from streamkit.plan.refusal import RefusedTopic
 from streamkit.schema import Schema, SchemaColumn
-from streamkit.sql.execution.avro_columns import add_avro_columns
+from streamkit.sql.execution.avro_columns import add_avro_columns, gets_columns
 from streamkit.sql.execution.backfill import BACKFILL, TOPIC, built_beside, topic_of_built, with_built, without_built
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.kept_values import KeptValues
@@ -323,7 +323,6 @@ def insert_query(state: ScriptState, statement: InsertQuery) -> Changed:
         raise state.error(
             f"there is a query {id} already{there}; expected another QUERY_ID", spans[0] if spans else statement.span
         )
-    _check_not_built(state, [target.name], span)
     query = _stored(state, statement, id, number, target.name, None)
     made = lowered_query(state.definitions, statement, state.text, state.settings, query.application)
     grow_schema(state, target.topic, written_format(state, target), span)
@@ -375,7 +374,7 @@ def _stored(
 ) -> StoredQuery:
     """The query for the catalog."""
     sources = tuple(dict.fromkeys(_spelt(state, name.text) for name in statement.query.sources_read()))
-    _check_not_built(state, sources, statement.span)
+    _check_not_built(state, statement, sources, sink)
     settings: dict[str, Any] = {"set": dict(state.settings.given), "variables": dict(state.settings.variables)}
     settings |= {FUNCTIONS: list(state.called)} if state.called else {}
     application = _application(state, statement, id, before)
@@ -394,19 +393,33 @@ def _stored(
     return new if before is None else replace(new, wanted=before.wanted, version=before.version + 1)
 
 
-def _check_not_built(state: ScriptState, sources: Sequence[str], span: TextSpan) -> None:
-    """TopologyError for a source whose topic another one replaces soon: the results would be made of the records of both."""
+def _check_not_built(state: ScriptState, statement: CreateAs | InsertQuery, sources: Sequence[str], sink: str) -> None:
+    """
+    TopologyError if a query reads or writes a topic that another one replaces soon, or the one that does.
+
+    Its results would be made of the records of both, and what it writes until then would go with the former.
+    """
     found = ((name, state.definitions.source(name)) for name in sources)
-    topics = {source.topic: name for name, source in found if source is not None}
+    used = {source.topic: name for name, source in found if source is not None}
+    target = state.source(sink) if isinstance(statement, InsertQuery) else None
+    given = next((one.value for one in statement.properties if one.name.upper() == KAFKA_TOPIC), sink)
+    written = str(given) if target is None else target.topic
+    used.setdefault(written, sink if target is not None else f"the topic {written}")
     for source in state.definitions.sources.values():
-        query = None if source.query is None or source.topic not in topics else state.definitions.query(source.query)
+        query = None if source.query is None else state.definitions.query(source.query)
         built = None if query is None else built_beside(query)
-        if query is not None and built is not None:
-            raise state.error(
-                f"{topics[source.topic]} gets all its records again when {built.application}, which is built beside {query.id}, has read as much; "
-                "expected this query after that",
-                span,
-            )
+        topic = None if built is None else next((one for one in (source.topic, topic_of_built(built)) if one in used), None)
+        if query is None or built is None or topic is None:
+            continue
+        comes = (
+            f"{used[topic]} gets all its records again"
+            if topic == source.topic
+            else f"the topic {topic} is called {source.topic}"
+        )
+        raise state.error(
+            f"{comes} when {built.application}, which is built beside {query.id}, has read as much; expected this query after that",
+            statement.name.span if topic == written and statement.name.span.end else statement.span,
+        )
 
 
 def _application(state: ScriptState, statement: CreateAs | InsertQuery, id: str, before: StoredQuery | None) -> str:
@@ -489,7 +502,10 @@ def _compiled(
             if one.is_input:
                 raise state.error(reason, statement.span)
             name = statement.name
-            raise state.error(f"{reason}{ways_of_result(one.topic)}", name.span if name.span.end else statement.span)
+            adds = state.keeps_case and gets_columns(state.definitions.find_topic(one.topic))
+            raise state.error(
+                f"{reason}{ways_of_result(one.topic, reason if adds else '')}", name.span if name.span.end else statement.span
+            )
     return program
 
 

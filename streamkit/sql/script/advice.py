@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 OF_PYTHON = ("drop_store(", "store=", "name=")
+LACKING = "its schema does not have"  # begins what a topic of Avro lacks
 OF_SESSION = (
     "\n  in SQL, which has no store=, name= and drop_store: leave the statements as they were; or CREATE OR REPLACE the query WITH (BACKFILL = true); "
     "or DROP what it fills, DELETE TOPIC, and CREATE it again"
@@ -13,11 +14,20 @@ OF_FILE = (
 )
 
 
-def ways_of_result(topic: str) -> str:
-    """What a statement can do whose result does not fit the topic that is there."""
+def ways_of_result(topic: str, grown: str) -> str:
+    """
+    What a statement can do whose result does not fit the topic that is there.
+
+    `grown` is why it does not fit, if the topic gets what it lacks by a declaration.
+    """
+    adds = (
+        f"CREATE STREAM or CREATE TABLE of the topic {topic} with this column, before this statement, adds it; "
+        if LACKING in grown
+        else ""
+    )
     return (
-        f"\n  in SQL: WITH (KAFKA_TOPIC = 'another') behind the name writes to another topic; DROP … DELETE TOPIC deletes a topic with its stream or "
-        f"table, and `streamkit topics delete {topic}` one that has none any more"
+        f"\n  in SQL: {adds}WITH (KAFKA_TOPIC = 'another') behind the name writes to another topic; DROP … DELETE TOPIC deletes a topic with its stream "
+        f"or table, and `streamkit topics delete {topic}` one that has none any more"
     )
 
 

@@ -285,6 +285,66 @@ def test_no_query_begins_to_read_what_is_replaced_soon(log, sql, rows, runner, r
     assert rows("SELECT * FROM more") == [("a", 2), ("b", 3)]
 
 
+@pytest.mark.parametrize(
+    ("name", "writer"),
+    [
+        ("second", "CREATE STREAM second WITH (KAFKA_TOPIC = 'results') AS SELECT who, n FROM others"),
+        ("second", "CREATE OR REPLACE STREAM second WITH (KAFKA_TOPIC = 'results') AS SELECT who, n FROM others"),
+        ("second", "CREATE STREAM second WITH (KAFKA_TOPIC = 'results', APPLICATION = 'own') AS SELECT who, n FROM others"),
+        ("second", "CREATE TABLE second WITH (KAFKA_TOPIC = 'results') AS SELECT who, max(n) AS n FROM others GROUP BY who"),
+        ("large", "INSERT INTO large SELECT who, n FROM others"),
+        ("declared", "INSERT INTO declared SELECT who, n FROM others"),
+        ("results", "INSERT INTO results SELECT who, n FROM others"),
+    ],
+)
+def test_no_query_begins_to_write_what_is_replaced_soon(log, sql, rows, runner, name, writer):
+    """What it writes would go with the former topic, so it is refused at its name by whatever statement, until the new topic has its place."""
+    sql.execute(f"{CLICKS}; CREATE STREAM others (who STRING KEY, n INT); {SOME}")
+    sql.execute("CREATE STREAM large WITH (KAFKA_TOPIC = 'results') AS SELECT who, n FROM clicks WHERE n > 2")
+    sql.execute("CREATE STREAM declared WITH (KAFKA_TOPIC = 'results')")
+    sql.execute(
+        "CREATE OR REPLACE STREAM large WITH (KAFKA_TOPIC = 'results', BACKFILL = true) AS SELECT who, n FROM clicks WHERE n > 1"
+    )
+    kept = log.catalog.sql.objects()
+    what = "the topic results" if name == "second" else name
+    told = f"{what} gets all its records again when sql-CSAS_LARGE_1-2, which is built beside CSAS_LARGE_1, has read as much"
+    with pytest.raises(SqlError, match=told) as caught:
+        sql.execute(writer)
+    (fault,) = caught.value.faults
+    assert writer[fault.at.column - 1 :].startswith(name)
+    assert log.catalog.sql.objects() == kept
+    runner()
+    wait_until(lambda: "results-2" not in log.topics())
+    sql.execute(f"{writer}; INSERT INTO others VALUES ('eve', 9)")
+    assert sql.catch_up(60)
+    assert rows("SELECT n FROM large") == [(2,), (3,), (9,)]
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_the_topic_of_what_is_built_belongs_to_it(log, sql, runner, rows, is_written):
+    """It gets another name soon, so no query begins to write or read it."""
+    sql.execute(f"{CLICKS}; {TOTALS}; {SOME}; {CHANGED}; SET 'streamkit.sql.dialect' = 'spark'")
+    topic = "" if not is_written else " WITH (KAFKA_TOPIC = 'totals-2')"
+    source = "clicks" if is_written else "`totals-2`"
+    with pytest.raises(SqlError, match="the topic totals-2 is called totals when sql-CTAS_TOTALS_1-2, which is built beside"):
+        sql.execute(f"CREATE TABLE more{topic} AS SELECT page, count(*) AS c FROM {source} GROUP BY page")
+    runner()
+    assert sql.catch_up(60)
+    assert rows("SELECT * FROM totals") == [("a", 1, 1), ("b", 2, 5)]
+
+
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_nothing_is_built_beside_another_writer(log, sql, is_paused):
+    """Nor beside a paused one, which would go on after RESUME."""
+    sql.execute(f"{CLICKS}; CREATE STREAM large WITH (KAFKA_TOPIC = 'results') AS SELECT who, n FROM clicks")
+    sql.execute("CREATE STREAM second WITH (KAFKA_TOPIC = 'results') AS SELECT who, n FROM clicks")
+    if is_paused:
+        sql.execute("PAUSE CSAS_SECOND_2")
+    with pytest.raises(SqlError, match="CSAS_SECOND_2 writes to second, whose topic is that of large"):
+        sql.execute("CREATE OR REPLACE STREAM large WITH (KAFKA_TOPIC = 'results', BACKFILL = true) AS SELECT who, n FROM clicks")
+    assert "results-3" not in log.topics()
+
+
 def test_another_condition_tells_that_rows_stay(log, sql, rows, runner):
     """A changed HAVING holds for what comes: the answer says that the topic keeps what was there, and how to have results of all records."""
     runner()

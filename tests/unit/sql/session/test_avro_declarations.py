@@ -298,6 +298,23 @@ def test_results_go_into_a_topic_of_other_columns_by_their_names(sql, columns):
     assert sorted(read(sql, "R"), key=lambda row: row["ID"]) == sorted(read(sql, "RR"), key=lambda row: row["ID"]) == shown
 
 
+@pytest.mark.parametrize("kind", ["STREAM", "TABLE"])
+def test_a_result_with_a_column_more_says_which_statement_adds_it(sql, kind):
+    """The error of a result with a column that its topic lacks names the way, which leads there; one of another type has no such way."""
+    key = "KEY" if kind == "STREAM" else "PRIMARY KEY"
+    made = f"CREATE {kind} {{}} (ID STRING {key}, {{}}) WITH (KAFKA_TOPIC = '{{}}', VALUE_FORMAT = 'AVRO', PARTITIONS = 1)"
+    sql.execute(f"{made.format('S', 'V INT', 's')}; {made.format('O', 'V INT', 'topic')}; INSERT INTO S VALUES ('a', 1)")
+    result = f"CREATE {kind} R WITH (KAFKA_TOPIC = 'topic') AS SELECT ID, {{}} AS V, V AS Z FROM S"
+    way = "CREATE STREAM or CREATE TABLE of the topic topic with this column, before this statement, adds it"
+    with pytest.raises(SqlError, match=f"its schema does not have 'Z'.*\n.*in SQL: {way}; WITH"):
+        sql.execute(result.format("V"))
+    sql.execute(f"{made.format('D', 'Z INT', 'topic')}; {result.format('V')}")
+    assert sql.catch_up(60)
+    assert read(sql, "R") == [{"ID": "a", "V": 1, "Z": 1}]
+    with pytest.raises(SqlError, match=r"its schema has 'V' as int.*\n.*in SQL: WITH"):
+        sql.execute(result.replace(f"{kind} R", f"{kind} Q").format("CAST(V AS STRING)"))
+
+
 def test_no_column_is_added_below_an_application_that_runs(tmp_path):
     """A file that runs does not know a new schema and would leave records out, so ALTER names it, and is done once it has stopped."""
     log = sk.open_log(":memory:")
