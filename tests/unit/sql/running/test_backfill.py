@@ -311,6 +311,7 @@ def test_no_query_begins_to_write_what_is_replaced_soon(log, sql, rows, runner, 
     with pytest.raises(SqlError, match=told) as caught:
         sql.execute(writer)
     (fault,) = caught.value.faults
+    assert fault.at is not None and fault.at.column is not None
     assert writer[fault.at.column - 1 :].startswith(name)
     assert log.catalog.sql.objects() == kept
     runner()
