@@ -32,7 +32,7 @@ from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import DeclaredSource, column_reference, column_type, format_schema
 from streamkit.sql.script.properties import OF_INSERTS, OF_RESULTS, OF_SESSIONS, OF_SOURCES, TopicProperties, check_time_format
 from streamkit.sql.script.settings import ScriptSettings
-from streamkit.sql.script.topic_format import KAFKA, KsqlFormat, TopicFormat, topic_format, window_text
+from streamkit.sql.script.topic_format import KAFKA, NONE, KsqlFormat, TopicFormat, topic_format, window_text
 from streamkit.sql.script.topic_settings import SETTINGS_OF_TOPICS, TopicSettings, result_settings
 from streamkit.sql.tree.query import Query, SelectColumn, Star
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
@@ -551,6 +551,11 @@ class ScriptLowering:
         key = found.source.key or ()
         if not created_in_ksql(target):
             return topic_format(properties, self.settings.registry, len(key))
+        if statement.query.partition_by == () and properties.ksql_format("KEY_FORMAT") not in (None, NONE):
+            raise properties.error(
+                "KEY_FORMAT" if "KEY_FORMAT" in properties.values else "FORMAT",
+                "PARTITION BY NULL leaves no key; expected KEY_FORMAT = 'NONE', or VALUE_FORMAT alone",
+            )
         first = next(statement.query.sources_read(), None)
         source = None if first is None else self._find(first.text)
         inherited = {} if source is None else source.format.words
