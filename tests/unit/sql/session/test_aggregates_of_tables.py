@@ -11,7 +11,9 @@ import pytest
 import streamkit as sk
 from streamkit.errors import StreamKitError
 from streamkit.expressions.aggregates import AGGREGATES
+from streamkit.sql.push.subscription import PushQuery
 from tests.kit.sampling import seeds
+from tests.kit.waiting import wait_until
 
 TAKING_BACK = (
     "HISTOGRAM(s)",
@@ -67,6 +69,33 @@ def test_once_as_persistent(sql: sk.SqlSession, seed: int) -> None:
     assert sql.catch_up(60)
     once, persistent = (sorted(map(comparable, sql.query(text).to_pylist())) for text in (query, "SELECT * FROM r"))
     assert once == persistent != []
+
+
+def test_a_group_whose_rows_have_left(sql: sk.SqlSession) -> None:
+    """A persistent query and one that is followed keep it with a count of 0, which HAVING sees; one that is run once has no such group."""
+    query = "SELECT g, COUNT(*) AS n FROM t GROUP BY g"
+    for name, having in (("every", ""), ("few", " HAVING COUNT(*) < 2"), ("some", " HAVING COUNT(*) > 0")):
+        sql.execute(f"CREATE TABLE {name} AS {query}{having}")
+    sql.execute("INSERT INTO t VALUES (1, 'a', 'x', 1), (2, 'b', 'x', 1)")
+    assert sql.catch_up(60)
+    left, filled = {"G": "a", "N": 0}, {"G": "b", "N": 2}
+    (followed,) = sql.execute(f"{query} EMIT CHANGES")
+    assert isinstance(followed.subscription, PushQuery)
+    with followed.subscription as changes:
+        newest: dict[str, dict[str, object]] = {}
+
+        def is_followed() -> bool:
+            batch = changes.poll(0.1)
+            newest.update({row["G"]: {"G": row["G"], "N": row["N"]} for row in ([] if batch is None else batch.to_pylist())})
+            return newest == {"a": left, "b": filled}
+
+        sql.execute("INSERT INTO t VALUES (1, 'b', 'x', 1)")
+        wait_until(is_followed)
+    assert sql.catch_up(60)
+    found = {name: sql.query(f"SELECT g, n FROM {name}").to_pylist() for name in ("every", "few", "some")}
+    assert sorted(found["every"], key=str) == [left, filled]
+    assert found["few"] == [left] and found["some"] == [filled]
+    assert sql.query(query).to_pylist() == [filled]
 
 
 @pytest.mark.parametrize("call", ["COLLECT_LIST(v)", "COLLECT_SET(v)"])
