@@ -242,6 +242,12 @@ class DeclaredSource:
         if format.value is None:
             topology.add_topic(topic, columns, key, partitions=properties.partitions, config=config)
         elif format.can_be_declared:
+            if format.has_registry and set(columns.names) <= set(key) and properties.value_schema is None:
+                raise properties.error(
+                    "VALUE_FORMAT" if "VALUE_FORMAT" in properties.values else "FORMAT",
+                    f"there is no topic {topic!r}, and {self.statement.name.text} has no column beside the key whose schema the registry could have; "
+                    "expected columns of values",
+                )
             schema = format.schema or format_schema(format, columns, key)
             topology.add_topic(
                 topic,

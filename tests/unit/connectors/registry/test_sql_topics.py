@@ -328,11 +328,18 @@ def test_every_type_of_a_result_comes_back(sql, topic, format):
     assert read(sql, "R") == rows
 
 
-def test_a_stream_of_keys_alone_is_made(sql, log, topic):
-    """Its values have no columns; JSON Schema has no form for that, so nothing is registered for it."""
-    for format in FORMATS:
-        sql.execute(f"CREATE STREAM {format} (ID STRING KEY) {with_topic(f'{topic}-{format}', format)}")
-    assert log.topics() == sorted(f"{topic}-{format}" for format in FORMATS)
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+def test_a_stream_of_keys_alone_is_refused(session, log, client, topic, dialect):
+    """The registry would get a schema without columns, also where others have registered one with columns for the topic."""
+    client.id_of(f"{topic}-AVRO-value", "AVRO", VALUE_SCHEMAS["AVRO"], register=True)
+    with session(dialect) as sql:
+        for format in FORMATS if dialect == "ksql" else FORMATS[:2]:
+            with pytest.raises(
+                SqlError, match="has no column beside the key whose schema the registry could have; expected columns of values"
+            ):
+                sql.execute(f"CREATE STREAM {format} (ID STRING KEY) {with_topic(f'{topic}-{format}', format)}")
+    assert log.topics() == []
+    assert json.loads(client.latest(f"{topic}-AVRO-value").text) == json.loads(VALUE_SCHEMAS["AVRO"])
 
 
 def test_a_result_whose_values_had_the_key_goes_on(session, log, topic):
