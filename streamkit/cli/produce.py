@@ -113,7 +113,7 @@ def produce(
     before an error or an interrupt stay: standard error says how many.
     CSV has a line of names, JSON one object a line, with every column of the topic. Unless a format is given, times are ISO 8601 (UTC if there is
     no zone) or milliseconds, bytes base 64, headers pairs of a name and base 64, NaN and infinities in JSON "NaN", "Infinity", "-Infinity": what
-    `streamkit consume` prints can be read, but for texts in Avro's unions of several types, which stay texts.
+    `streamkit consume` prints can be read, but for values in Avro's unions of several types, where texts and numbers stay as they are.
     For opaque topics the format must be JSON or Parquet.
 
     A record with true in its column _deleted deletes its key: in JSON the key columns are enough, as in {"name": "ann", "_deleted": true}.

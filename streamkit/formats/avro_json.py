@@ -83,16 +83,22 @@ def moment(value: Any, per_ms: int) -> Any:
 
 
 def _of_clock(value: Any, per_ms: int) -> Any:
-    """A time without a zone, as `moment`; what has a zone is told in UTC."""
+    """A time without a zone, as `moment`; a text's zone means nothing there."""
     found = moment(value, per_ms)
-    return found.astimezone(dt.timezone.utc).replace(tzinfo=None) if isinstance(found, dt.datetime) else found
+    return found.replace(tzinfo=None) if isinstance(found, dt.datetime) else found
+
+
+def _time_of_day(value: Any, per_ms: int) -> Any:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value * per_ms if is_number else of_text(dt.time.fromisoformat)(value)
 
 
 _LOGICAL: dict[str, Callable[[Any], Any]] = {
     "decimal": _decimal,
     "uuid": of_text(UUID),
     "date": of_text(dt.date.fromisoformat),
-    **dict.fromkeys(("time-millis", "time-micros"), of_text(dt.time.fromisoformat)),
+    "time-millis": partial(_time_of_day, per_ms=1),
+    "time-micros": partial(_time_of_day, per_ms=1000),
     "timestamp-millis": partial(moment, per_ms=1),
     "timestamp-micros": partial(moment, per_ms=1000),
     "local-timestamp-millis": partial(_of_clock, per_ms=1),

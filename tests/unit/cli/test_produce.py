@@ -271,6 +271,9 @@ AVRO_TIMES = {
     "fields": [
         {"name": name.replace("-", "_"), "type": {"type": "long", "logicalType": name}}
         for name in ("timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
+    ] + [
+        {"name": "time_millis", "type": {"type": "int", "logicalType": "time-millis"}},
+        {"name": "time_micros", "type": {"type": "long", "logicalType": "time-micros"}},
     ],
 }  # fmt: skip
 PROTOBUF_TIME = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; message Row { google.protobuf.Timestamp at = 1; }'
@@ -279,15 +282,17 @@ PROTOBUF_TIME = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; me
 @pytest.mark.parametrize(("form", "schema"), [("avro", AVRO_TIMES), ("protobuf", PROTOBUF_TIME)])
 def test_a_number_is_a_time_in_milliseconds(streamkit, root, tmp_path, form, schema):
     """In each format, whatever the unit of its times: as in topics with columns."""
-    names = [field["name"] for field in schema["fields"]] if form == "avro" else ["at"]
+    moments = [field["name"] for field in schema["fields"] if "stamp" in field["name"]] if form == "avro" else ["at"]
+    clocks = ["time_millis", "time_micros"] if form == "avro" else []
     with sk.open_log(root) as log:
         log.create_topic("times", format=form, format_schema=schema, partitions=1)
-    (tmp_path / "f.json").write_text(json.dumps({"key": "k", "value": dict.fromkeys(names, 1_767_225_600_123)}))
+    (tmp_path / "f.json").write_text(
+        json.dumps({"key": "k", "value": dict.fromkeys(moments, 1_767_225_600_123) | dict.fromkeys(clocks, 3_600_123)})
+    )
     streamkit("produce", "times", str(tmp_path / "f.json"))
     printed = json.loads(streamkit("consume", "times", "--json"))["value"]
-    assert {name: text.rstrip("Z").rstrip("0") for name, text in printed.items()} == dict.fromkeys(
-        names, "2026-01-01T00:00:00.123"
-    )
+    found = {name: text.rstrip("Z").rstrip("0") for name, text in printed.items()}
+    assert found == dict.fromkeys(moments, "2026-01-01T00:00:00.123") | dict.fromkeys(clocks, "01:00:00.123")
 
 
 @pytest.mark.parametrize("form", ["avro", "protobuf"])
