@@ -30,9 +30,17 @@ from streamkit.sql.lowering.named_types import with_named_types
 from streamkit.sql.lowering.scope import QuerySource, bounds_in, key_in_order
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import DeclaredSource, column_reference, column_type, format_schema
-from streamkit.sql.script.properties import OF_INSERTS, OF_RESULTS, OF_SESSIONS, OF_SOURCES, TopicProperties, check_time_format
+from streamkit.sql.script.properties import (
+    NONE,
+    OF_INSERTS,
+    OF_RESULTS,
+    OF_SESSIONS,
+    OF_SOURCES,
+    TopicProperties,
+    check_time_format,
+)
 from streamkit.sql.script.settings import ScriptSettings
-from streamkit.sql.script.topic_format import KAFKA, NONE, KsqlFormat, TopicFormat, topic_format, window_text
+from streamkit.sql.script.topic_format import KAFKA, KsqlFormat, TopicFormat, topic_format, window_text
 from streamkit.sql.script.topic_settings import SETTINGS_OF_TOPICS, TopicSettings, result_settings
 from streamkit.sql.tree.query import Query, SelectColumn, Star
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan

@@ -16,7 +16,11 @@ FIELDS: list[dict[str, Any]] = [
     {"name": "n", "type": ["null", "string"], "default": None},
     {"name": "z", "type": ["null", "int"], "default": None},
 ]
-VALUES = [{"v": 1, "at": 1_000, "n": "a"}, {"v": 2, "at": 2_000, "n": "b", "z": 9}, {"v": 3, "at": 3_000, "z": 9}]
+VALUES: list[dict[str, Any]] = [
+    {"v": 1, "at": 1_000, "n": "a"},
+    {"v": 2, "at": 2_000, "n": "b", "z": 9},
+    {"v": 3, "at": 3_000, "z": 9},
+]
 
 
 def plain(app):
