@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+from streamkit.data_type import element_of, entry_of, fields_of
 from streamkit.errors import SchemaError
-from streamkit.formats.avro_schema import kind_of, parsed_schema, resolved
+from streamkit.formats.avro_schema import columns_of_avro, kind_of, parsed_schema, resolved
 
 _PROMOTED = {
     "int": ("long", "float", "double"), "long": ("float", "double"), "float": ("double",), "string": ("bytes",), "bytes": ("string",),
@@ -110,3 +112,25 @@ def _shown(schema: Any) -> str:
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
+
+
+@lru_cache(maxsize=256)
+def differ_in_case(one: str, other: str) -> bool:
+    """Whether a column of the one schema, or a field at any depth, is one of the other in another case only: then values are read by places."""
+    names, others = (
+        {name for column in columns_of_avro(text) for name in _names_below(column.name, column.type)} for text in (one, other)
+    )
+    in_another_case = {name.lower() for name in others - names}
+    return any(name.lower() in in_another_case for name in names - others)
+
+
+def _names_below(name: str, type: str) -> Iterator[str]:
+    """The name, and as paths behind it those of the fields at any depth."""
+    yield name
+    inner = [
+        *(fields_of(type) or ()),
+        *(("element", one) for one in (element_of(type),) if one),
+        *(("value", one[1]) for one in (entry_of(type),) if one),
+    ]
+    for field, below in inner:
+        yield from _names_below(f"{name}.{field}", below)

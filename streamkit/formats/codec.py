@@ -27,7 +27,7 @@ from streamkit.formats import (
     windowed_keys,
     wire,
 )
-from streamkit.formats.avro_compatibility import check_compatible, unreadable
+from streamkit.formats.avro_compatibility import check_compatible, differ_in_case, unreadable
 from streamkit.formats.avro_defaults import defaults_of
 from streamkit.formats.avro_references import inlined
 from streamkit.formats.avro_schema import VALUE, avro_of, check_avro_schema, columns_of_avro
@@ -84,6 +84,9 @@ _NO_COLUMN = Schema.parse(
     "`no column` string"
 )  # is null in each value of a topic whose columns are all in its key or its headers
 _NO_ID = "it does not begin with a zero byte and a schema id, as in the registry's wire format"
+_IN_ANOTHER_CASE = (
+    "names differ in their case only, and by places nobody reads what is written under a schema that the topic got later"
+)
 _NEEDS_SCHEMA = ("avro", "protobuf", "csv")
 _MADE: dict[str, Callable[[Schema], str]] = {
     "avro": avro_of, "json": json_schema_of, "protobuf": protobuf_of, "csv": lambda columns: columns.ddl(),
@@ -435,7 +438,10 @@ class Codec:
         failures: dict[int, str] = {}
         for text, rows, skipped in single_object.by_schema(values, self._own_schemas):
             some = values if len(rows) == len(values) else values.take(pa.array(rows))
-            one: Decoded = read(self.format, text, some, columns, skipped)
+            if text not in self._own_schemas and differ_in_case(self._own_schemas[-1], text):
+                one = _all_fail(some, columns, f"{_IN_ANOTHER_CASE}: {text}")
+            else:
+                one = read(self.format, text, some, columns, skipped)
             decoded_parts.append((rows, one.rows))
             failures |= {int(rows[row]): reason for row, reason in one.failures.items()}
         return Decoded(put_back(decoded_parts, columns, len(values)), failures)

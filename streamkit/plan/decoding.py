@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from streamkit.data_type import element_of, entry_of, fields_of
 from streamkit.errors import Location, TopologyError
+from streamkit.formats.avro_compatibility import differ_in_case
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import KEY_FORMAT, OF_KSQLDB, Format
 from streamkit.plan.encoding import check_kafka_key, with_key_schema
@@ -141,25 +140,7 @@ def reads_by_names(value: Format, own: Format) -> bool:
         return False
     if value.schema in (own.schema, *own.earlier):
         return True
-    names, written = (_names(Codec(one).written) for one in (value, own))
-    others = {name.lower() for name in written - names}
-    return not any(name.lower() in others for name in names - written)
-
-
-def _names(columns: Schema) -> set[str]:
-    """The names of columns, and of fields at any depth as paths that begin with the name of their column."""
-    return {name for column in columns for name in _names_below(column.name, column.type)}
-
-
-def _names_below(name: str, type: str) -> Iterator[str]:
-    yield name
-    inner = [
-        *(fields_of(type) or ()),
-        *(("element", one) for one in (element_of(type),) if one),
-        *(("value", one[1]) for one in (entry_of(type),) if one),
-    ]
-    for field, below in inner:
-        yield from _names_below(f"{name}.{field}", below)
+    return not differ_in_case(value.schema, str(own.schema))
 
 
 def _key_type(decoding: Decoding) -> str:

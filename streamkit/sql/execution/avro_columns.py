@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from streamkit.description.applications import is_running
 from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import ksql_type, without_times
 from streamkit.formats.avro_schema import avro_of
@@ -21,7 +20,6 @@ from streamkit.formats.format import Format
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.evolution import is_wider
-from streamkit.log.topic.topic import Topic
 from streamkit.plan.decoding import reads_by_names
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.backfill import built_beside, topic_of_built
@@ -34,8 +32,8 @@ def add_avro_columns(state: ScriptState, source: StoredSource, span: TextSpan) -
     """
     Add to the topic of a declaration the columns that it lacks; whether it is a topic of Avro that is read by their names.
 
-    TopologyError if it has one of them in a type that cannot be read as the declared one, or while an application that is no query of SQL reads it.
-    Queries with other declarations of the topic begin again, because their runs do not know the new schema. What is built beside a query, whose
+    TopologyError if it has one of them in a type that cannot be read as the declared one. Queries with other declarations of the topic begin again,
+    and write under the new schema. What is built beside a query, whose
     topic takes the place of this one, gets the columns, too.
     """
     is_by_names = _add_to_topic(state, source, span)
@@ -71,7 +69,6 @@ def _add_to_topic(state: ScriptState, source: StoredSource, span: TextSpan) -> b
     new = Schema(tuple(column for column in columns if column.name not in written))
     if not len(new) or source.is_read_only:
         return True
-    _check_none_runs(state, topic, span)
     others = [one for one in state.definitions.sources.values() if one.topic == topic.name and one.name != source.name]
     for other in others:
         if state.keeps_case and not _goes_by_names(_value_columns(other), own):
@@ -115,24 +112,6 @@ def _check_places(state: ScriptState, source: StoredSource, columns: Schema, wri
             "places; expected the names as the topic has them, in backquotes if they have small letters, or the same columns in the same order",
             span,
         )
-
-
-def _check_none_runs(state: ScriptState, topic: Topic, span: TextSpan) -> None:
-    """TopologyError if an application that is no query runs and reads the topic: nobody would start it again, so it would leave out new records."""
-    if topic.name in state.definitions.created:
-        return
-    applications, builds = state.log.catalog.applications, map(built_beside, state.definitions.queries.values())
-    of_queries = {one.application for one in (*state.definitions.queries.values(), *builds) if one is not None}
-    for found in applications.every():
-        if found.name in of_queries or topic.id not in applications.current_inputs(found).topic_ids:
-            continue
-        state.definitions = state.definitions.with_seen(found.name)
-        if is_running(state.log, found):
-            raise state.error(
-                f"the application {found.name} runs and reads the topic {topic.name}, and would leave out what is written with a column that the topic "
-                "gets now; expected its end before, and its start after this, with which it reads all",
-                span,
-            )
 
 
 def _is_readable(written: pa.DataType, declared: pa.DataType) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.errors import StreamKitError
 from tests.kit.waiting import wait_until
 
 FIELDS: list[dict[str, Any]] = [
@@ -67,3 +68,30 @@ def test_no_record_is_left_out(declare):
             declare, f"local_{declare.__name__}", log, lambda app: sk.run(app, log=log, engine="local")
         )
     assert found == [(1, "a"), (2, "b"), (3, "b" if declare is counted else None)]
+
+
+def test_names_in_another_case_are_no_nulls():
+    """Who names the fields in another case reads them by their places, which a later schema does not say: that is an error, and no row of nulls."""
+    first, second = (
+        {
+            "type": "record",
+            "name": "Places",
+            "fields": [{"name": name, "type": ["null", "int"], "default": None} for name in names],
+        }
+        for names in ("v", "vz")
+    )
+    capitals = {**first, "fields": [{**first["fields"][0], "name": "V"}]}
+    app = sk.Topology("app")
+    app.stream("t", value_format="avro", value_schema=capitals).to("out")
+    with sk.open_log(":memory:") as log:
+        log.create_topic("t", format="avro", format_schema=first, partitions=1)
+        run = sk.run(app, log=log, engine="local")
+        with log.producer() as producer:
+            producer.send("t", {"key": "k", "value": {"v": 1}})
+        wait_until(lambda: not run.is_active or log.describe("out")["rows"] == 1)
+        log.alter_topic("t", format_schema=second)
+        with log.producer() as producer:
+            producer.send("t", {"key": "k", "value": {"v": 2, "z": 9}})
+        with pytest.raises(StreamKitError, match="names differ in their case only"):
+            run.wait()
+        assert log.read("out", ["V"])["V"].to_pylist() == [1]
