@@ -20,6 +20,7 @@ from streamkit.formats.format import Format
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.evolution import is_wider
+from streamkit.log.topic.topic import Topic
 from streamkit.plan.decoding import reads_by_names
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.backfill import built_beside, topic_of_built

@@ -72,15 +72,14 @@ def test_no_record_is_left_out(declare):
 
 def test_names_in_another_case_are_no_nulls():
     """Who names the fields in another case reads them by their places, which a later schema does not say: that is an error, and no row of nulls."""
-    first, second = (
+    first, second, capitals = (
         {
             "type": "record",
             "name": "Places",
             "fields": [{"name": name, "type": ["null", "int"], "default": None} for name in names],
         }
-        for names in ("v", "vz")
+        for names in ("v", "vz", "V")
     )
-    capitals = {**first, "fields": [{**first["fields"][0], "name": "V"}]}
     app = sk.Topology("app")
     app.stream("t", value_format="avro", value_schema=capitals).to("out")
     with sk.open_log(":memory:") as log:
