@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streamkit.dsl.topology import Topology
-from streamkit.errors import SchemaError, StreamKitError, TopologyError
+from streamkit.errors import StreamKitError, TopologyError
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.codec import Codec
+from streamkit.formats.format import OF_KSQLDB
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.catalog.sql_types import StoredType
 from streamkit.log.topic.alteration import Alteration
@@ -27,7 +28,9 @@ from streamkit.sql.execution.queries import check_queries
 from streamkit.sql.execution.schema_registration import grow_schema, register_schemas, written_format
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.seen_columns import with_added_at
-from streamkit.sql.execution.stored_source import WINDOW_TYPE
+from streamkit.sql.execution.stored_source import WINDOW_TYPE, declaration_of, is_ksql, written_columns
+from streamkit.sql.execution.topic_fit import misfit
+from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, DeclaredSource, ReadTopic, column_type
 from streamkit.sql.script.properties import OF_SOURCES, TopicProperties, check_time_format
 from streamkit.sql.script.settings import REGISTRY
@@ -58,13 +61,12 @@ def create_source(state: ScriptState, statement: CreateSource) -> Changed:
     span = name.span if name.span.end else statement.span
     if known is not None:
         stored = with_added_at(known, stored, state.definitions.numbers)
-        _check_kept(state, known, stored, span)
-    if known is not None or state.keeps_case:  # in Spark's dialect a new declaration adds nothing to a topic
-        add_avro_columns(state, stored, span)
-    state.definitions = state.definitions.with_source(stored)
     if topic is not None:
         state.definitions = state.definitions.with_topic(topic)
-    check_queries(state, stored.name, before=before if known is None else None)
+    _declare(state, known, stored, span)
+    former = stored.columns if known is None else known.columns
+    added = [str(one["name"]) for one in stored.columns if one["name"] not in {other["name"] for other in former}]
+    check_queries(state, stored.name, before=before if known is None else None, added=added)
     if topic is not None:
         register_schemas(state, topic, span)
     elif known is not None:
@@ -91,29 +93,88 @@ def _check_replaced(state: ScriptState, statement: CreateSource, known: StoredSo
         raise state.error(f"{known.name} is a SOURCE {known.kind.upper()}, which stays as it is; expected DROP before", span)
 
 
-def _check_kept(state: ScriptState, known: StoredSource, new: StoredSource, span: TextSpan) -> None:
-    """TopologyError if the records that are there could not be read by a changed declaration."""
-    way = "INSERT INTO … SELECT fills" if new.kind == STREAM else f"CREATE TABLE … AS SELECT makes of {known.name}"
-    otherwise = (
-        f"another {new.kind} of a topic of its own with the columns that you want, which {way}; or, if {known.name} never was what its records "
-        f"are, DROP {known.kind.upper()} {known.name} and CREATE it again"
+def _declare(state: ScriptState, known: StoredSource | None, stored: StoredSource, span: TextSpan) -> None:
+    """
+    Declare a stream or table of a topic that may be read so, in place of a `known` one or as a new one.
+
+    TopologyError if records of before could not be read any more, or if nothing could be written. A topic of Avro gets the columns that it lacks.
+    """
+    otherwise = "another topic"
+    if known is not None:
+        way = "INSERT INTO … SELECT fills" if stored.kind == STREAM else f"CREATE TABLE … AS SELECT makes of {stored.name}"
+        otherwise = f"another {stored.kind} of a topic of its own with the columns that you want, which {way}"
+        again = f"if {known.name} never was what its records are, DROP {known.kind.upper()} {known.name} and CREATE it again"
+        KeptValues(state, known, stored, span, f"{otherwise}; or, {again}").check()
+    if known is not None or state.keeps_case:  # in Spark's dialect a new declaration adds nothing to a topic
+        add_avro_columns(state, stored, span)
+    could_write = known is not None and known.topic == stored.topic and _why_unwritable(state, known) is None
+    state.definitions = state.definitions.with_source(stored)
+    _check_columns_of_schema(state, known, stored, span, otherwise)
+    if could_write and (reason := _why_unwritable(state, stored)):  # one that is new may be there to read some of the columns
+        raise state.error(
+            f"nothing could be written to {stored.name} any more: {reason}; expected the columns as they are; or {otherwise}",
+            span,
+        )
+
+
+def _check_columns_of_schema(
+    state: ScriptState, known: StoredSource | None, stored: StoredSource, span: TextSpan, otherwise: str
+) -> None:
+    """TopologyError for a column that the schema of a topic's values lacks, so that no value could have it."""
+    topic = state.definitions.find_topic(stored.topic)
+    if topic is None or topic.format is None or stored.is_read_only:
+        return
+    is_own = "VALUE_SCHEMA" in stored.formats
+    encoded = state.reading.encoded(stored)
+    if encoded.format.schema is None or encoded.format.name in OF_KSQLDB:  # where values have what is declared
+        return
+    if encoded.format.has_registry and not is_own:  # which gets the next schema
+        return
+    written = Codec(encoded.format, topic=stored.topic).written.names
+    missing = ", ".join(name for name in encoded.value.names if name not in written)
+    if not missing or (
+        encoded.format.name == "json" and known is None and not is_own
+    ):  # others may write more than a JSON schema says
+        return
+    what = f"VALUE_SCHEMA of {stored.name}" if is_own else f"the schema of the values of the topic {topic.name}"
+    kind_and_name = f"{stored.kind.upper()} {stored.name}"
+    wanted = f"columns that it has; or {otherwise}"
+    if is_own:
+        wanted = f"{'' if known is None else f'CREATE OR REPLACE {kind_and_name} with '}a VALUE_SCHEMA that has {missing}"
+    elif encoded.format.name == "avro":
+        wanted = f"columns that it has, which gets others by ALTER {kind_and_name} ADD COLUMN; or {otherwise}"
+    raise state.error(
+        f"{what} has no {missing}; it has {', '.join(written) or 'no column'}, and values have no others: expected {wanted}", span
     )
-    KeptValues(state, known, new, span, otherwise).check()
+
+
+def _why_unwritable(state: ScriptState, source: StoredSource) -> str | None:
+    """Why INSERT could not make values for a topic that has a format, and no registry that gets the next schema; None if it could."""
+    topic = state.definitions.find_topic(source.topic)
+    if topic is None or topic.format is None or topic.format.has_registry:
+        return None
+    try:
+        written_columns(source, state.reading.encoded(source))
+    except StreamKitError as error:
+        return str(error)
+    return None
 
 
 @dataclass(frozen=True)
 class _SourceDeclaration:
-    """A statement beside the topic that it is about."""
+    """A statement beside the topic that it is about; one that would declare what is `stored` is in the dialect of that."""
 
     state: ScriptState
     statement: CreateSource
+    stored: StoredSource | None = None
 
     def found(self) -> tuple[StoredSource, Topic | None]:
         """What the statement declares, and the topic that is to be created for it."""
         state, statement = self.state, self.statement
         properties = TopicProperties.of(statement.properties, OF_SOURCES, state.text, statement.span)
         if self._is_ksql:
-            check_time_format(statement.properties, state.text)
+            if self.stored is None:
+                check_time_format(statement.properties, state.text)
         else:
             properties.check_supported()
         name = properties.topic or statement.name.text
@@ -123,7 +184,7 @@ class _SourceDeclaration:
                 properties.spans.get("KAFKA_TOPIC") or (statement.name.span if statement.name.span.end else statement.span),
             )
         topic = state.definitions.find_topic(name)
-        if self._is_ksql and (topic is None or topic.format is not None):
+        if self._is_ksql and self.stored is None and (topic is None or topic.format is not None):
             said = replace(self, statement=state.settings.script.formats.said_by(statement))
             if said.statement is not statement:
                 return said.found()
@@ -131,18 +192,23 @@ class _SourceDeclaration:
             raise state.error(f"the topic {name} belongs to an application, which alone declares it", statement.span)
         if topic is None:
             return self._of_new_topic(name, properties)
-        properties.check_partitions(name, topic.partitions)
+        if self.stored is None:  # a topic may have got more since
+            properties.check_partitions(name, topic.partitions)
         if topic.format is None and WINDOW_TYPE not in properties.values and not self._has_headers:
             return self._of_columns(topic, properties), None
         return self._of_declared(topic, properties), None
 
     @property
     def _is_ksql(self) -> bool:
-        return self.state.settings.script.meaning.names_results
+        return self.state.settings.script.meaning.names_results if self.stored is None else is_ksql(self.stored)
+
+    @property
+    def _text(self) -> ScriptText:
+        return self.state.text.in_dialect(is_ksql=self._is_ksql)
 
     def _declared(self, statement: CreateSource) -> DeclaredSource:
         script = self.state.settings.script
-        wraps = script.formats.wraps_one_column
+        wraps = self.stored is not None or script.formats.wraps_one_column
         return DeclaredSource(statement, self.state.text, self.state.types, script.registry, self._is_ksql, wraps)
 
     @property
@@ -164,7 +230,7 @@ class _SourceDeclaration:
         """The columns as they are written, with the types that they stand for."""
         return [
             {
-                "name": one.name.text, "type": column_type(one.type, self.state.types, self.state.text_in_dialect, one.span), "role": one.role,
+                "name": one.name.text, "type": column_type(one.type, self.state.types, self._text, one.span), "role": one.role,
                 **({} if one.header is None else {"header": one.header}),
             }
             for one in self.statement.columns
@@ -235,7 +301,7 @@ class _SourceDeclaration:
                 declared.span,
             )
         (name,) = found
-        wanted = column_type(declared.type, self.state.types, self.state.text_in_dialect, declared.span)
+        wanted = column_type(declared.type, self.state.types, self._text, declared.span)
         if without_times(wanted) != topic.schema[name].type:
             raise self.state.error(
                 f"{name} is {topic.schema[name].type} in the topic {topic.name}; found {wanted}: a query casts it", declared.span
@@ -313,54 +379,49 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
         raise state.error(f"{known.name} is a SOURCE {known.kind.upper()}, which stays as it is", span)
     added = [(one.name.text, column_type(one.type, state.types, state.text_in_dialect, one.span)) for one in statement.columns]
     folded = state.settings.script.meaning.folded
-    names = {folded(str(one["name"])) for one in known.columns}
+    names = {
+        folded(name) for name in (*(str(one["name"]) for one in known.columns), *known.key)
+    }  # of which some are the bounds of windows
     for (name, _), column in zip(added, statement.columns, strict=True):
         if folded(name) in names:
             raise state.error(f"{known.name} has a column {name!r} already", column.span)
         names.add(folded(name))
-    altered = known
+    topic = state.definitions.find_topic(known.topic)
+    if topic is not None and (reason := misfit(known, topic)):
+        raise state.error(reason, span)
+    altered, before = known, state.definitions
     for (name, type), column in zip(added, statement.columns, strict=True):
         near = [str(one["name"]) for one in altered.columns if str(one["name"]).lower() == name.lower()]
-        if near and (readers := state.definitions.readers(known.name)):  # in capitals they may mean the other one
+        if (
+            near and name.upper() not in near and (readers := state.definitions.readers(known.name))
+        ):  # in capitals they may mean the other one
             raise state.error(
                 f"{known.name} has a column {near[0]!r}, which differs from {name!r} in its case only, and {', '.join(one.id for one in readers)}, "
                 "reading it, would mean the other one by a name in capitals; expected another name, or TERMINATE before",
                 column.span,
             )
         altered = replace(altered, columns=(*altered.columns, {"name": name, "type": type, "role": ""}))
+        altered = with_added_at(known, altered, before.numbers)
+        state.definitions = before  # all columns are one change of the topic, and the first that cannot be is found
         try:
             state.reading.check_declared(altered)
-        except TopologyError as error:
-            raise state.error(error.message, column.span) from None
-    altered = with_added_at(known, altered, state.definitions.numbers)
-    _check_kept(state, known, altered, span)
-    if not add_avro_columns(state, altered, span) and "VALUE_SCHEMA" in known.formats:
-        _check_schema_has(state, altered, statement)
-    state.definitions = state.definitions.with_source(altered)
+            if topic is not None and topic.format is None:
+                _add_to_topic(state, altered, topic)
+            _SourceDeclaration(state, declaration_of(altered), altered).found()
+        except StreamKitError as error:
+            message = error.message if isinstance(error, TopologyError) else str(error)
+            raise state.error(message, column.span) from None
+        _declare(state, known, altered, column.span)
     grow_schema(state, known.topic, written_format(state, altered), span)
-    topic = state.definitions.find_topic(known.topic)
-    if topic is not None and topic.format is None:
-        new = [SchemaColumn(name, type) for name, type in added if name not in topic.schema]
-        try:
-            schema = Schema((*topic.schema, *new))
-            state.definitions = state.definitions.with_altered_topic(topic.name, Alteration(schema=schema))
-        except SchemaError as error:
-            raise state.error(str(error), statement.span) from None
     check_queries(state, known.name, added=[name for name, _ in added])
     return Changed(f"{known.kind.capitalize()} {known.name} has {', '.join(name for name, _ in added)} too.")
 
 
-def _check_schema_has(state: ScriptState, altered: StoredSource, statement: AlterSource) -> None:
-    """TopologyError for a column that the schema of the values lacks, under which all of them are written."""
-    decoding = state.reading.topic_rows(altered).decoding
-    known = [] if decoding is None else Codec(decoding.format, topic=altered.topic).written.names
-    for column in statement.columns:
-        if column.name.text not in known:
-            raise state.error(
-                f"VALUE_SCHEMA of {altered.name} has no {column.name.text}; it has {', '.join(known)}: expected CREATE OR REPLACE "
-                f"{altered.kind.upper()} {altered.name} with a VALUE_SCHEMA that has it",
-                column.span,
-            )
+def _add_to_topic(state: ScriptState, altered: StoredSource, topic: Topic) -> None:
+    """Give a topic that has columns the declared ones that it lacks; SchemaError if it cannot have them."""
+    columns = [(str(one["name"]), without_times(str(one["type"]))) for one in altered.columns if one.get("role") != HEADERS_ROLE]
+    new = [SchemaColumn(name, type) for name, type in columns if name not in topic.schema]
+    state.definitions = state.definitions.with_altered_topic(topic.name, Alteration(schema=Schema((*topic.schema, *new))))
 
 
 def create_type(state: ScriptState, statement: CreateType) -> Changed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from streamkit.engine.epoch.stream_time import UNKNOWN
 from streamkit.errors import SchemaError, StreamKitError
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.codec import Codec
-from streamkit.formats.format import Format
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.log.rows.records import records_of
@@ -27,13 +26,12 @@ from streamkit.log.topic.topic import Topic, check_writable
 from streamkit.log.values.keys import decode_keys, encode_keys
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, spellings
 from streamkit.plan.duration import duration_text
-from streamkit.plan.encoding import Encoded
 from streamkit.schema import SchemaColumn
 from streamkit.sql.execution.inserted_table import columns_of_table
 from streamkit.sql.execution.inserted_values import InsertedValues
 from streamkit.sql.execution.row_time import is_row_time
 from streamkit.sql.execution.script_state import Changed, ScriptState
-from streamkit.sql.execution.stored_source import is_ksql
+from streamkit.sql.execution.stored_source import written_columns
 from streamkit.sql.execution.topic_fit import misfit
 from streamkit.sql.script.declared_source import HEADERS_ROLE
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
@@ -228,7 +226,7 @@ def encoded(state: ScriptState, known: StoredSource, topic: Topic, rows: pa.Tabl
     """Rows as the topic has them, checked; TopologyError says what does not fit."""
     try:
         if topic.format is not None:
-            rows = _in_format(state, known, topic, topic.format, rows)
+            rows = _in_format(state, known, topic, rows)
         else:
             given = dict(zip(rows.column_names, rows.columns, strict=True))
             absent = {one.name: pa.nulls(rows.num_rows, one.arrow.type) for one in topic.schema if one.name not in given}
@@ -239,18 +237,11 @@ def encoded(state: ScriptState, known: StoredSource, topic: Topic, rows: pa.Tabl
         raise state.error(str(error), statement.span) from None
 
 
-def _in_format(state: ScriptState, known: StoredSource, topic: Topic, own: Format, rows: pa.Table) -> pa.Table:
-    """Rows as bytes of keys and values; those of Avro are under the newest schema that the topic has, which all its readers know."""
-    source = state.reading_for(topic).topic_rows(known)
-    assert source.decoding is not None, "and has a format of values"
-    values, columns = source.decoding.format, source.decoding.value
-    if values.earlier:
-        values = replace(values, schema=own.schema, earlier=own.earlier)
-    if values.earlier or (values.schema is not None and not is_ksql(known)):  # which may lack a column, or have those of the key
-        written = Encoded(source.decoding.key, columns, source.decoding.keys, values)
-        columns = written.under(values, with_key=not is_ksql(known))
+def _in_format(state: ScriptState, known: StoredSource, topic: Topic, rows: pa.Table) -> pa.Table:
+    """Rows as bytes of keys and values."""
+    written = state.reading_for(topic).encoded(known)
     found: dict[str, pa.Array] = {}
-    parts = ((KEY, source.decoding.keys, source.decoding.key), (VALUE, values, columns))
+    parts = ((KEY, written.keys, written.key), (VALUE, written.format, written_columns(known, written)))
     for part, format, columns in parts:
         if part == VALUE and DELETED in rows.column_names:
             found |= {VALUE: pa.nulls(rows.num_rows, pa.binary()), DELETED: rows.column(DELETED)}
@@ -258,16 +249,19 @@ def _in_format(state: ScriptState, known: StoredSource, topic: Topic, own: Forma
         if part == KEY and not set(columns.names) & set(rows.column_names):  # of a stream that declares no key
             found[KEY] = pa.nulls(rows.num_rows, pa.binary())
             continue
+        for column in columns:  # of CSV that another declaration has
+            if column.name not in rows.column_names:
+                rows = rows.append_column(column.name, pa.nulls(rows.num_rows, column.arrow.type))
         batch = one_batch(rows.select(list(columns.names)))
         if part == KEY and any(one.type in ("float", "double") for one in columns):  # -0.0 is the key 0.0, as queries write it
             batch = pa.RecordBatch.from_arrays(
                 decode_keys(encode_keys(batch.columns), [one.type for one in columns]), columns.names
             )
         try:
-            written = Codec(format, columns, source.topic, part).encode(batch)
+            made = Codec(format, columns, known.topic, part).encode(batch)
         except StreamKitError as error:
-            raise SchemaError(f"topic {source.topic}: the {part}: {error}") from None
-        found[part] = written if part == VALUE else _without_null_keys(batch, written)
+            raise SchemaError(f"topic {known.topic}: the {part}: {error}") from None
+        found[part] = made if part == VALUE else _without_null_keys(batch, made)
     if TIMESTAMP in rows.column_names:
         found[TIMESTAMP] = rows.column(TIMESTAMP)
     return pa.table(found)

@@ -13,10 +13,12 @@ from streamkit.dsl.topology import Topology
 from streamkit.errors import ConfigError, TopicNotFoundError, TopologyError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.ksql.signature import has_times
+from streamkit.formats.codec import Codec
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.topic import Topic
 from streamkit.names import HEADERS
 from streamkit.plan.decoding import decoded
+from streamkit.plan.encoding import Encoded
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.inputs import resolve_inputs, sources_of
 from streamkit.plan.kept_output import kept_output
@@ -81,8 +83,18 @@ class SourceReading:
         return self._columns_of(stored, topic, topology)
 
     def check_declared(self, stored: StoredSource) -> None:
-        """TopologyError unless CREATE could declare a stream or table so, as to its names, its types and its format."""
+        """TopologyError unless CREATE could declare a stream or table of a new topic so, as to its names, its types and its format."""
         replace(self._declared(stored), is_stored=False).added_to(Topology("declaration", time_zone=self.time_zone))
+
+    def encoded(self, stored: StoredSource) -> Encoded:
+        """How rows are written to a topic that has a format; values of Avro are under its newest schema, which all its readers know."""
+        decoding, own = self.topic_rows(stored).decoding, self.definitions.topic(stored.topic).format
+        assert decoding is not None, "and has a format of values"
+        assert own is not None, "and the topic knows it"
+        format = decoding.format
+        if format.earlier:
+            format = replace(format, schema=own.schema, earlier=own.earlier)
+        return Encoded(decoding.key, decoding.value, decoding.keys, format)
 
     def relation(self, stored: StoredSource) -> PullRelation:
         """The rows of a stream or table for a query that is run once: those of a store, if one has them."""
@@ -142,7 +154,7 @@ class SourceReading:
 
     def _declared(self, stored: StoredSource) -> DeclaredSource:
         return DeclaredSource(
-            create_source(stored),
+            declaration_of(stored),
             ScriptText(stored.text, stored.name),
             self.definitions.type_texts,
             self.registry,
@@ -186,13 +198,28 @@ def is_ksql(stored: StoredSource) -> bool:
     return stored.dialect == KSQL.name
 
 
+def written_columns(stored: StoredSource, encoded: Encoded) -> Schema:
+    """
+    The columns of which INSERT makes values: a topic's schema may have some of the key, or of CSV others, which are null.
+
+    SchemaError as of `value_columns`.
+    """
+    format = encoded.format
+    if format.name == "csv":
+        missing = [column for column in Codec(format).written if column.name not in encoded.columns]
+        encoded = replace(encoded, value=Schema((*encoded.value, *missing)))
+    if format.earlier or (format.schema is not None and not is_ksql(stored)):
+        return encoded.under(format, with_key=not is_ksql(stored))
+    return encoded.value
+
+
 def _has_columns(program: Program, topic: str, schema: Schema) -> bool:
     """Whether a program gives a topic all columns; one that has not been started since its query was changed may lack some."""
     output = next(one for one in program.outputs if one.topic == topic)
     return output.format is not None or set(schema.names) <= set(output.schema.names)
 
 
-def create_source(stored: StoredSource) -> CreateSource:
+def declaration_of(stored: StoredSource) -> CreateSource:
     """The statement that would declare a stream or table as it is now; an earlier checkout stored keys in the order of SELECT."""
     named = {str(one["name"]): one for one in stored.columns}
     columns = tuple(
