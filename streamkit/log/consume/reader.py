@@ -87,7 +87,8 @@ class Reader:
         self._end = check_bounds(topic, "end", end)
         until = {partition: 0 for partition in range(topic.partitions) if partition not in chosen}
         snapshot = catalog.manifest.cut([topic.id], {topic.id: self._start}, {topic.id: self._end | until})
-        if topic.format is not None or not snapshot.end_offsets[topic.id]:
+        is_avro = topic.format is not None and topic.format.name == "avro"
+        if is_avro or not snapshot.end_offsets[topic.id]:
             now = catalog.topics.get_by_id(topic.id, topic.name)  # raises if it was deleted since it was looked up
             single_object.remember(now.format)  # after the snapshot, so that it has the schemas of all records in that
         self.start_offsets, self.end_offsets = snapshot.start_offsets[topic.id], snapshot.end_offsets[topic.id]
