@@ -76,6 +76,8 @@ def moment(value: Any, per_ms: int) -> Any:
     """A time as a writer takes it: from ISO 8601, in UTC if it has no zone, or from milliseconds since 1970, of which a unit is a part."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value * per_ms
+    if isinstance(value, float):
+        raise ValueError(f"found {value!r}, expected a time of ISO 8601, or whole milliseconds")  # noqa: TRY004  (as other values)
     if not isinstance(value, str):
         return value
     found = dt.datetime.fromisoformat(f"{value[:-1]}+00:00" if value.endswith("Z") else value)

@@ -14,7 +14,7 @@ from streamkit.formats.protobuf_messages import DATE, TIME_OF_DAY, type_of
 from streamkit.formats.protobuf_schema import TIMESTAMP, WRAPPERS, compiled, is_map, is_repeated
 
 # Protobuf's numbers of these types:
-_TEXT, _BYTES, _BOOL, _FLOATS, _INTEGERS = 9, 12, 8, (1, 2), (3, 4, 5, 6, 7, 13, 15, 16, 17, 18)
+_TEXT, _BYTES, _ENUM, _BOOL, _FLOATS, _INTEGERS = 9, 12, 14, 8, (1, 2), (3, 4, 5, 6, 7, 13, 15, 16, 17, 18)
 
 
 def protobuf_reader(format: Format, text: str) -> Callable[[Any], Any]:
@@ -82,4 +82,5 @@ def _atom(value: Any, type: int) -> Any:
         return base64.b64decode(value, validate=True)
     if type in _FLOATS and value in NOT_FINITE:
         return float(value)
-    return int(value) if type in _INTEGERS else value
+    is_unnamed = type == _ENUM and value.lstrip("-").isdigit()  # a value that the schema has no name for
+    return int(value) if is_unnamed or type in _INTEGERS else value

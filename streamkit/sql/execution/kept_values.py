@@ -40,6 +40,9 @@ class KeptValues:
         if self.known.topic != self.new.topic:
             return
         self._check_numbers()
+        topic = self.state.definitions.find_topic(self.known.topic)
+        if topic is not None and topic.format is not None and topic.format.has_registry:
+            self._check_types()
         if not self.state.keeps_case:
             return
         for part, name in (("keys", "KEY_FORMAT"), ("values", "VALUE_FORMAT")):
@@ -77,6 +80,18 @@ class KeptValues:
                 f"new one, so records of before would be read as others, or not at all; expected fields that keep their numbers and types; or {self.otherwise}",
                 self.span,
             )
+
+    def _check_types(self) -> None:
+        """TopologyError if a column behind a registry gets another type: values have the types of the topic's schema, which stays."""
+        types = dict(_columns(self.new, "values"))
+        for name, type in _columns(self.known, "values"):
+            if types.get(name, type) != type:
+                raise self.state.error(
+                    f"columns of values behind a registry keep their types when a declaration or query is replaced, as in ksqlDB: {name} of "
+                    f"{self.known.name} is {ksql_type(type)}, and would be {ksql_type(types[name])}; expected a CAST, or a column of another name; "
+                    f"or {self.otherwise}",
+                    self.span,
+                )
 
     def check_built(self) -> None:
         """TopologyError if another declaration of a topic would exchange or lose what is built in its place; those of AVRO go by names."""

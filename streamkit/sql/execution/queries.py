@@ -29,7 +29,7 @@ from streamkit.sql.execution.backfill import BACKFILL, TOPIC, built_beside, topi
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.registered_functions import with_functions
-from streamkit.sql.execution.schema_registration import grow_schema, register_schemas, written_format
+from streamkit.sql.execution.schema_registration import check_holds, grow_schema, register_schemas, written_format
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.seen_columns import SeenColumns, with_added_at
 from streamkit.sql.execution.session_settings import LATEST, SessionSettings
@@ -195,6 +195,8 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
         grow_schema(state, output.topic, output.format, span)
     program = _compiled(state, made.topology, statement)
     source = _source_of(state, statement, query, made, _output_of(made.topology, program))
+    if known is None:
+        check_holds(state, source, span)
     found = None
     if known is not None and before is not None:
         _alter_sink(state, known, source, program, span)
@@ -325,6 +327,7 @@ def insert_query(state: ScriptState, statement: InsertQuery) -> Changed:
         )
     query = _stored(state, statement, id, number, target.name, None)
     made = lowered_query(state.definitions, statement, state.text, state.settings, query.application)
+    check_holds(state, target, span)
     grow_schema(state, target.topic, written_format(state, target), span)
     program = _compiled(state, made.topology, statement)
     _create_topics(state, program, span)

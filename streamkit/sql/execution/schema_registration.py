@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streamkit.data_type import fields_of, inner_types, is_nested, to_arrow
 from streamkit.errors import StreamKitError
+from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.codec import Codec, format_of_keys, schema_made_of
 from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, WINDOW, Format
 from streamkit.formats.windowed_keys import without_bounds
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.alteration import Alteration
+from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.formats import KEY
 from streamkit.log.topic.topic import Topic
 from streamkit.plan.encoding import with_schema
@@ -49,6 +52,32 @@ def grow_schema(state: ScriptState, name: str, wanted: Format | None, span: Text
     if set(Codec(its).written.names) < set(Codec(wanted).written.names):
         state.definitions = state.definitions.with_altered_topic(name, Alteration(format_schema=wanted.schema))
         register_schemas(state, state.definitions.topic(name), span)
+
+
+def check_holds(state: ScriptState, source: StoredSource, span: TextSpan) -> None:
+    """TopologyError if a query would write wider numbers to a topic behind a registry than its schema has: values beyond that would be lost."""
+    topic = state.definitions.find_topic(source.topic)
+    format = None if topic is None else topic.format
+    if format is None or format.schema is None or not format.has_registry:
+        return
+    there = Codec(format).written
+    for name, type in ((str(one["name"]), without_times(str(one["type"]))) for one in source.columns):
+        if name in there and name not in source.key and _is_wider(type, there[name].type):
+            raise state.error(
+                f"{name} is {type}, and the schema of the topic {source.topic} in the registry has it as {there[name].type}, so values "
+                f"beyond that would be lost; expected a CAST of {name} to that type, or another topic",
+                span,
+            )
+
+
+def _is_wider(written: str, known: str) -> bool:
+    """Whether some numbers of a type are none of another one, at any depth; a double counts as a float, which ksqlDB does not have."""
+    if (of_written := fields_of(written)) and (of_known := fields_of(known)):
+        known_fields = dict(of_known)
+        return any(name in known_fields and _is_wider(type, known_fields[name]) for name, type in of_written)
+    if is_nested(written) or is_nested(known):
+        return any(map(_is_wider, inner_types(written), inner_types(known)))
+    return (written, known) != ("double", "float") and is_wider(to_arrow(written), to_arrow(known))
 
 
 def written_format(state: ScriptState, source: StoredSource) -> Format | None:

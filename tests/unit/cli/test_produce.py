@@ -212,7 +212,15 @@ def test_avro_goes_round(streamkit, root, tmp_path):
             producer.send("avro", {"key": "k", "value": AVRO_VALUE}, timestamp_ms=0)
     printed = sent_again(streamkit, root, "avro", tmp_path / "f.json")
     record = json.loads(printed)
-    for name, wrong in (("data", "é"), ("price", "much"), ("at", "noon"), ("day", 1.5), ("key", "7")):
+    for name, wrong in (
+        ("data", "é"),
+        ("price", "much"),
+        ("at", "noon"),
+        ("at", 1500.0),
+        ("times", [1500.5]),
+        ("day", 1.5),
+        ("key", "7"),
+    ):
         (tmp_path / "f.json").write_text(printed + json.dumps({**record, "value": {**record["value"], name: wrong}}))
         with pytest.raises(sk.StreamKitError, match=r"f.json, line 2: column 'value': found .*, expected a value of format avro"):
             streamkit("produce", "avro", str(tmp_path / "f.json"))

@@ -407,3 +407,37 @@ def test_a_result_may_go_to_a_topic_that_is_there(sql, client, log, topic, forma
     assert read(sql, "R") == [("a", 1, 2)]
     assert read(sql, "O") == [("a", 1)]
     assert ids(log, f"{topic}-o") == [found.id]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    ("before", "now"), [("INT", "BIGINT"), ("DOUBLE", "INT"), ("INT", "STRING"), ("ARRAY<INT>", "ARRAY<BIGINT>")]
+)
+def test_a_column_keeps_its_type(sql, topic, format, before, now):
+    """A result or declaration that is replaced has the types of the schema, so that no value is lost for being none of its type."""
+    sql.execute(
+        f"CREATE STREAM S (ID STRING KEY, V {before}, W {now}) {with_topic(topic, format)};"
+        f"CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT ID, V FROM S"
+    )
+    changed = (
+        f"CREATE OR REPLACE STREAM R WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT ID, W AS V FROM S",
+        f"CREATE OR REPLACE STREAM S (ID STRING KEY, V {now}, W {now}) {with_topic(topic, format)}",
+    )
+    for statement in changed:
+        with pytest.raises(SqlError, match=r"columns of values behind a registry keep their types .*: V of [RS] is"):
+            sql.execute(statement)
+
+
+@pytest.mark.parametrize(
+    ("known", "wider"), [("INT", "BIGINT"), ("ARRAY<INT>", "ARRAY<BIGINT>"), ("STRUCT<X INT>", "STRUCT<X BIGINT>")]
+)
+def test_a_query_writes_no_wider_numbers_than_the_schema_has(sql, topic, known, wider):
+    """By another declaration of the topic, or as a result into it: those beyond the type would be gone."""
+    sql.execute(
+        f"CREATE STREAM S (ID STRING KEY, V {known}) {with_topic(topic, 'AVRO')};"
+        f"CREATE STREAM D (ID STRING KEY, V {wider}) {with_topic(topic, 'AVRO')};"
+        f"CREATE STREAM M (ID STRING KEY, V {wider}) {with_topic(f'{topic}-m', 'AVRO')}"
+    )
+    for statement in ("INSERT INTO D SELECT * FROM M", f"CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}') AS SELECT * FROM M"):
+        with pytest.raises(SqlError, match=r"in the registry has it as .*, so values beyond that would be lost"):
+            sql.execute(statement)
