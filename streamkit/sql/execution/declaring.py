@@ -126,8 +126,8 @@ def _check_columns_of_schema(
         return
     is_own = "VALUE_SCHEMA" in stored.formats
     encoded = state.reading.encoded(stored)
-    if encoded.format.schema is None or encoded.format.name in OF_KSQLDB:  # where values have what is declared
-        return
+    if encoded.format.schema is None or encoded.format.name in OF_KSQLDB or not encoded.value.names:
+        return  # values have what is declared, or nothing is
     if encoded.format.has_registry and not is_own:  # which gets the next schema
         return
     written = Codec(encoded.format, topic=stored.topic).written.names
