@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,6 +28,8 @@ from streamkit.sql.execution.backfill import built_beside, topic_of_built
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.script.declared_source import HEADERS_ROLE
 from streamkit.sql.tree.span import TextSpan
+
+_MOMENTS = ("timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
 
 
 def add_avro_columns(state: ScriptState, source: StoredSource, span: TextSpan) -> bool:
@@ -58,7 +61,7 @@ def _add_to_topic(state: ScriptState, source: StoredSource, span: TextSpan) -> b
         return False
     written = Codec(own).written
     if not _goes_by_names(columns, own):
-        _check_places(state, source, columns, written, span)
+        _check_places(state, source, columns, own, span)
         return False
     for column in columns:
         if column.name in written and not _is_readable(written[column.name].arrow.type, column.arrow.type):
@@ -103,16 +106,44 @@ def _goes_by_names(columns: Schema, own: Format) -> bool:
     return reads_by_names(replace(own, schema=schema_made_of("avro", columns)), own)
 
 
-def _check_places(state: ScriptState, source: StoredSource, columns: Schema, written: Schema, span: TextSpan) -> None:
-    """TopologyError if columns whose names differ in their case only are not those of the values at their places, too: no record would be read."""
+def _check_places(state: ScriptState, source: StoredSource, columns: Schema, own: Format, span: TextSpan) -> None:
+    """
+    TopologyError if columns whose names differ in their case only are not those of the values at their places, too: no record would be read.
+
+    The bytes have to be of one form: a value that may not be null has none in front that says so.
+    """
+    written = Codec(own).written
     places = [[(one.name.lower(), one.type.lower()) for one in listed] for listed in (columns, written)]
-    if state.keeps_case and places[0] != places[1]:
+    is_of_one_form = _form(json.loads(str(schema_made_of("avro", columns)))) == _form(json.loads(str(own.schema)))
+    if state.keeps_case and (places[0] != places[1] or not is_of_one_form):
         found, has = (", ".join(f"{one.name} {ksql_type(one.type)}" for one in listed) for listed in (columns, written))
         raise state.error(
             f"the values of the topic {source.topic} have {has}, and {source.name} has {found}: names that differ in their case only are read by their "
-            "places; expected the names as the topic has them, in backquotes if they have small letters, or the same columns in the same order",
+            "places; expected the names as the topic has them, in backquotes if they have small letters, or the same columns in the same order, all of "
+            "which may be null, as ksqlDB writes them",
             span,
         )
+
+
+def _form(schema: Any) -> Any:
+    """What says how the bytes of a schema of Avro are read, and in any case the names of fields."""
+    if isinstance(schema, list):
+        return [_form(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    match schema["type"]:
+        case "record":
+            return ["record", *((field["name"].lower(), _form(field["type"])) for field in schema["fields"])]
+        case "array":
+            return ["array", _form(schema["items"])]
+        case "map":
+            return ["map", _form(schema["values"])]
+        case str() as kind:
+            scale = [schema.get(name, 0) for name in ("precision", "scale")]
+            logical = schema.get("logicalType", "")
+            return [kind, logical, *scale] if logical in ("decimal", *_MOMENTS) else kind
+        case inner:
+            return _form(inner)
 
 
 def _is_readable(written: pa.DataType, declared: pa.DataType) -> bool:

@@ -31,6 +31,7 @@ from streamkit.sql.execution.seen_columns import with_added_at
 from streamkit.sql.execution.stored_source import WINDOW_TYPE, declaration_of, is_ksql, written_columns
 from streamkit.sql.execution.topic_fit import misfit
 from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.printer.names import quoted_name
 from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, DeclaredSource, ReadTopic, column_type
 from streamkit.sql.script.properties import OF_SOURCES, TopicProperties, check_time_format
 from streamkit.sql.script.settings import REGISTRY
@@ -129,6 +130,7 @@ def _check_columns_of_schema(
     if encoded.format.schema is None or encoded.format.name in OF_KSQLDB or not encoded.value.names:
         return  # values have what is declared, or nothing is
     if encoded.format.has_registry and not is_own:  # which gets the next schema
+        _check_case(state, encoded.value.names, topic, stored, span)
         return
     written = Codec(encoded.format, topic=stored.topic).written.names
     missing = ", ".join(name for name in encoded.value.names if name not in written)
@@ -146,6 +148,21 @@ def _check_columns_of_schema(
     raise state.error(
         f"{what} has no {missing}; it has {', '.join(written) or 'no column'}, and values have no others: expected {wanted}", span
     )
+
+
+def _check_case(state: ScriptState, declared: Sequence[str], topic: Topic, stored: StoredSource, span: TextSpan) -> None:
+    """TopologyError for a column whose name differs from one of the schema in its case only: all of its values would be null."""
+    assert topic.format is not None
+    names = Codec(topic.format, topic=topic.name).written.names if topic.format.schema is not None else ()
+    in_any_case = {name.lower(): name for name in names}
+    near = [(name, in_any_case[name.lower()]) for name in declared if name not in names and name.lower() in in_any_case]
+    if near:
+        raise state.error(
+            f"the schema of the values of the topic {topic.name} has {', '.join(its for _, its in near)}, and {stored.name} has "
+            f"{', '.join(name for name, _ in near)}: behind a registry columns are found by their names in the same case; expected "
+            f"{', '.join(quoted_name(its) for _, its in near)}, in backquotes",
+            span,
+        )
 
 
 def _why_unwritable(state: ScriptState, source: StoredSource) -> str | None:

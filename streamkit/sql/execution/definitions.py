@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from streamkit.errors import TopicNotFoundError
 from streamkit.formats.codec import Codec
+from streamkit.formats.format import MESSAGE
+from streamkit.formats.protobuf_schema import compiled
 from streamkit.log.catalog.sql_changes import SqlChange, SqlObjects
 from streamkit.log.catalog.sql_queries import BUILT, StoredQuery
 from streamkit.log.catalog.sql_sources import StoredSource
@@ -308,6 +310,12 @@ def format_columns(format: Format) -> Schema | None:
     """The columns that a topic's format says its values have, unless one is called like the key; None if it says none."""
     if format.schema is None and not format.has_registry:
         return None
+    if (
+        format.name == "protobuf"
+        and format.schema is not None
+        and not compiled(format.schema).named(format.setting(MESSAGE)).fields
+    ):
+        return Schema(())  # of a stream of keys alone
     columns = Codec(format, None).columns
     return None if KEY in columns else columns
 

@@ -174,6 +174,9 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
         return Changed(f"There is a {known.kind} {known.name} already.", known.query)
     if state.settings.script.meaning.names_results:
         check_time_format(statement.properties, state.text)
+        if known is None and statement.query.partition_by == ():  # what was made so goes on, and may be replaced
+            said = TopicProperties.of(statement.properties, (*OF_RESULTS, APPLICATION, BACKFILL), state.text, span)
+            said.check_keyless()
     before = None
     if known is not None:
         before = _replaced(state, statement, known)

@@ -215,6 +215,14 @@ class TopicProperties:
         self._format(name, KSQL_FORMATS)
         return given.upper()
 
+    def check_keyless(self) -> None:
+        """TopologyError for a format of keys where PARTITION BY NULL leaves none."""
+        if self.ksql_format("KEY_FORMAT") not in (None, NONE):
+            raise self.error(
+                "KEY_FORMAT" if "KEY_FORMAT" in self.values else "FORMAT",
+                "PARTITION BY NULL leaves no key; expected KEY_FORMAT = 'NONE', or VALUE_FORMAT alone",
+            )
+
     @property
     def says_key_format(self) -> bool:
         """Whether the statement says the format of keys."""

@@ -31,7 +31,6 @@ from streamkit.sql.lowering.scope import QuerySource, bounds_in, key_in_order
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import DeclaredSource, column_reference, column_type, format_schema
 from streamkit.sql.script.properties import (
-    NONE,
     OF_INSERTS,
     OF_RESULTS,
     OF_SESSIONS,
@@ -559,11 +558,6 @@ class ScriptLowering:
         key = found.source.key or ()
         if not created_in_ksql(target):
             return topic_format(properties, self.settings.registry, len(key))
-        if statement.query.partition_by == () and properties.ksql_format("KEY_FORMAT") not in (None, NONE):
-            raise properties.error(
-                "KEY_FORMAT" if "KEY_FORMAT" in properties.values else "FORMAT",
-                "PARTITION BY NULL leaves no key; expected KEY_FORMAT = 'NONE', or VALUE_FORMAT alone",
-            )
         first = next(statement.query.sources_read(), None)
         source = None if first is None else self._find(first.text)
         inherited = {} if source is None else source.format.words

@@ -441,3 +441,14 @@ def test_a_query_writes_no_wider_numbers_than_the_schema_has(sql, topic, known, 
     for statement in ("INSERT INTO D SELECT * FROM M", f"CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}') AS SELECT * FROM M"):
         with pytest.raises(SqlError, match=r"in the registry has it as .*, so values beyond that would be lost"):
             sql.execute(statement)
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+def test_a_name_in_another_case_than_the_schema_is_refused(session, log, sql, topic, format):
+    """A program's names in small letters are none of a declaration without backquotes, in which all values would be null."""
+    with session("spark") as others:
+        others.execute(f"CREATE STREAM o (id STRING KEY, v INT) {with_topic(topic, format)}; INSERT INTO o VALUES ('a', 1)")
+    with pytest.raises(SqlError, match=r"has v, and S has V: behind a registry .* expected `v`, in backquotes"):
+        sql.execute(f"CREATE STREAM S (ID STRING KEY, V INT) {with_topic(topic, format)}")
+    sql.execute(f"CREATE STREAM S (ID STRING KEY, `v` INT) {with_topic(topic, format)}")
+    assert read(sql, "S") == [("a", 1)]

@@ -274,12 +274,13 @@ def test_a_time_and_the_bounds_of_windows():
             sql.execute("ALTER TABLE w ADD COLUMN `window_start` INT")
 
 
-@pytest.mark.parametrize("format", ["JSON", "AVRO", "PROTOBUF"])
+@pytest.mark.parametrize("format", ["JSON", "AVRO", "PROTOBUF", "PROTOBUF_NOSR"])
+@pytest.mark.parametrize("topic", ["t", "s", "K"])
 @pytest.mark.parametrize("is_over", [True, False])
-def test_a_stream_may_have_a_key_alone(format, is_over):
+def test_a_stream_may_have_a_key_alone(format, topic, is_over):
     """Over a topic whose values it does not read, or over one of its own: its keys are read, counted and inserted."""
     with sk.SqlSession(sk.open_log(":memory:"), engine="local", settings={"streamkit.sql.dialect": "ksql"}) as sql:
-        made = f"WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = '{format}', PARTITIONS = 1)"
+        made = f"WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}', PARTITIONS = 1)"
         if is_over:
             sql.execute(f"CREATE STREAM S (ID STRING KEY, V INT) {made}; INSERT INTO S VALUES ('a', 1)")
         sql.execute(f"CREATE STREAM K (ID STRING KEY) {made}; CREATE OR REPLACE STREAM K (ID STRING KEY) {made}")
