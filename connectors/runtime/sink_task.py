@@ -82,7 +82,7 @@ class SinkTask:
             stack.callback(close, sink)
             sink.use(self._log)
             topics = [self._log.topic(name) for name in sink.settings["topics"]]
-            # Made of the topics that the sink is told of: later schemas of these are read into their columns.
+            # The sink hears of its topics once, so it has their columns of this moment. Records under later schemas are read into these.
             self._steps = {topic.name: steps_of_sink(sink, topic, self._log) for topic in topics}
             targets = targets_of(sink, [topic_of_sink(sink, topic, sink.IS_RAW) for topic in topics])
             for target in {target.name: target for target in targets.values()}.values():

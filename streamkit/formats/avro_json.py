@@ -73,7 +73,11 @@ def of_text(read: Callable[[str], Any]) -> Callable[[Any], Any]:
 
 
 def moment(value: Any, per_ms: int) -> Any:
-    """A time as a writer takes it: from ISO 8601, in UTC if it has no zone, or from milliseconds since 1970, of which a unit is a part."""
+    """
+    A time of JSON, for a writer: ISO 8601 becomes a datetime, in UTC if it has no zone; milliseconds since 1970 become units, so many `per_ms`.
+
+    ValueError for a text that is no time, and for a fraction.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return value * per_ms
     if isinstance(value, float):

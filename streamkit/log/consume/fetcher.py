@@ -77,9 +77,8 @@ class Fetcher:
         if not waiting:
             return None
         self._topic_id = waiting[0][0]
-        topic = self._catalog.topics.get_by_id(
-            self._topic_id
-        )  # after the ends, so that it has the schemas of all records before them
+        # The topic is read after the ends, so that it has the schemas of all records before them.
+        topic = self._catalog.topics.get_by_id(self._topic_id)
         single_object.remember(topic.format)
         columns = check_columns(topic, self._columns)
         batches: list[pa.RecordBatch] = []

@@ -134,9 +134,8 @@ def _check_columns_of_schema(
         return
     written = Codec(encoded.format, topic=stored.topic).written.names
     missing = ", ".join(name for name in encoded.value.names if name not in written)
-    if not missing or (
-        encoded.format.name == "json" and known is None and not is_own
-    ):  # others may write more than a JSON schema says
+    # Values of JSON may have more than their schema says.
+    if not missing or (encoded.format.name == "json" and known is None and not is_own):
         return
     what = f"VALUE_SCHEMA of {stored.name}" if is_own else f"the schema of the values of the topic {topic.name}"
     kind_and_name = f"{stored.kind.upper()} {stored.name}"
@@ -396,9 +395,8 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
         raise state.error(f"{known.name} is a SOURCE {known.kind.upper()}, which stays as it is", span)
     added = [(one.name.text, column_type(one.type, state.types, state.text_in_dialect, one.span)) for one in statement.columns]
     folded = state.settings.script.meaning.folded
-    names = {
-        folded(name) for name in (*(str(one["name"]) for one in known.columns), *known.key)
-    }  # of which some are the bounds of windows
+    # The bounds of windows are in the key alone.
+    names = {folded(name) for name in (*(str(one["name"]) for one in known.columns), *known.key)}
     for (name, _), column in zip(added, statement.columns, strict=True):
         if folded(name) in names:
             raise state.error(f"{known.name} has a column {name!r} already", column.span)
@@ -409,9 +407,8 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
     altered, before = known, state.definitions
     for (name, type), column in zip(added, statement.columns, strict=True):
         near = [str(one["name"]) for one in altered.columns if str(one["name"]).lower() == name.lower()]
-        if (
-            near and name.upper() not in near and (readers := state.definitions.readers(known.name))
-        ):  # in capitals they may mean the other one
+        # A query that has the name in capitals may mean either column.
+        if near and name.upper() not in near and (readers := state.definitions.readers(known.name)):
             raise state.error(
                 f"{known.name} has a column {near[0]!r}, which differs from {name!r} in its case only, and {', '.join(one.id for one in readers)}, "
                 "reading it, would mean the other one by a name in capitals; expected another name, or TERMINATE before",

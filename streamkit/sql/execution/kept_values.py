@@ -3,7 +3,8 @@ Whether a changed declaration still reads the records that its topic has.
 
 JSON and columns have names. Other formats of the ksql dialect know a column by its place among the bytes, so another order of columns would
 exchange values, and another type or number of columns would lose them. KAFKA, which has one column, does not tell its type either. Avro finds
-the columns of values by their names, and keeps their places and types nevertheless, as in ksqlDB.
+the columns of values by their names, and keeps their places and types nevertheless, as in ksqlDB. Behind a registry columns have names in each
+format, and keep their types.
 """
 
 from __future__ import annotations

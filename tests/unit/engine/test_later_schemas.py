@@ -62,7 +62,7 @@ def rows_while_the_schema_changes(declare, name, log, start):
 
 @pytest.mark.parametrize("declare", [plain, by_time, stored, counted])
 def test_no_record_is_left_out(declare):
-    """Fields that come later have no columns; those that a later writer leaves out have their defaults."""
+    """An application gets every record, without fields that the topic got later. A field that a later writer leaves out has its default."""
     with sk.open_log(":memory:") as log:
         found = rows_while_the_schema_changes(
             declare, f"local_{declare.__name__}", log, lambda app: sk.run(app, log=log, engine="local")

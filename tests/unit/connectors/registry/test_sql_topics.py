@@ -46,7 +46,7 @@ def topic():
 
 @pytest.fixture
 def client(registry):
-    """Asks the registry what it has."""
+    """A client that asks the registry for its subjects and schemas."""
     return registry_client.Registry({"schema.registry.url": registry.url, "schema.registry.retries": "0"})
 
 

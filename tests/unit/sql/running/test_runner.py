@@ -166,7 +166,7 @@ def test_a_changed_query_keeps_its_state(sql, rows, runner):
 
 
 def test_a_failing_query_disturbs_no_other(log, sql, rows, runner, states, monkeypatch, caplog):
-    """It is shown with its error and tried again; the others go on, and it does once it is changed. Who waits for all is told of it."""
+    """The query is shown with its error and tried again. The others go on. Once it is changed, it runs. catch_up() warns of it."""
     monkeypatch.setattr(keeping, "RETRY_SECONDS", (0.05, 0.2))
     told: list[object] = []
     runner(told)
