@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from streamkit.serve.forms import JSON
 from streamkit.serve.refusals import RefusedError, bad_request
 from streamkit.serve.resource import Parameter, Resource
 
@@ -66,7 +65,7 @@ def chosen_form(accept: str | None, forms: Sequence[str]) -> str:
         406,
         "NotAcceptable",
         f"found Accept: {accept}; this path answers in {', '.join(forms)}",
-        f"Accept: {JSON} is always possible",
+        f"Accept: {forms[0]} is one of them",
     )
 
 

@@ -30,7 +30,7 @@ _DECODER = json.JSONDecoder()
 
 
 def insert_stream(asked: Asked) -> TextAnswer:
-    """An object for each row, once all of them are durable."""
+    """An object for each row, once all of them are durable: a line each, or within one array of JSON."""
     assert asked.body is not None, "a POST has a body"
     first, *lines = asked.body.content.split(b"\n")
     head = json_object(first, f"{BODY}, line 1")
@@ -49,8 +49,10 @@ def insert_stream(asked: Asked) -> TextAnswer:
                 _topic_of(stored), "\n".join(["", *texts]).encode()
             )  # so that lines have the numbers of the body
             session.insert(stored.name, records.select([name for name in records.column_names if name != DELETED]))
-    acknowledged = "".join(f"{json_text({'status': 'ok', 'seq': number})}\n" for number in range(rows))
-    return TextAnswer(acknowledged.encode(), asked.form)
+    acknowledged = [json_text({"status": "ok", "seq": number}) for number in range(rows)]
+    lines = ",\n".join(acknowledged) if asked.form == JSON else "\n".join(acknowledged)
+    text = f"[{lines}]\n" if asked.form == JSON else f"{lines}\n" if lines else ""
+    return TextAnswer(text.encode(), asked.form)
 
 
 def _spelt(line: bytes, stored: StoredSource, number: int) -> str:
@@ -101,8 +103,8 @@ def _topic_of(stored: StoredSource) -> Topic:
 
 RESOURCES = (
     Resource(
-        "/inserts-stream", "Inserts rows into a stream, as ksqlDB does: all, or none.", insert_stream, dict[str, Any],
-        forms=(DELIMITED, V1), method="POST", error_facts=ksql_error,
+        "/inserts-stream", "Inserts rows into a stream, as ksqlDB does: all, or none.", insert_stream, list[dict[str, Any]],
+        forms=(DELIMITED, JSON, V1), method="POST", error_facts=ksql_error,
         body_forms={DELIMITED: "the target, and the rows, on a line each", V1: "the same", JSON: "the same", FORM: "the same"},
     ),
 )  # fmt: skip

@@ -382,6 +382,16 @@ def test_values_that_are_inserted_are_as_they_were_written(log, server, ksql):
     assert set(empty.values()) == {None}
 
 
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_rows_are_acknowledged_in_one_array(log, server, ksql, rows):
+    """If a client asks for JSON: an object for each row, or none."""
+    ksql(CLICKS)
+    lines = ['{"target": "clicks"}', *['{"who": "ann"}'] * rows]
+    answer = server.post("/inserts-stream", content="\n".join(lines), headers={"Accept": "application/json"})
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.json() == [{"status": "ok", "seq": number} for number in range(rows)] and len(log.read("clicks")) == rows
+
+
 @pytest.mark.parametrize("form", [{"Content-Type": FORM}, {}])
 def test_rows_are_inserted_as_curl_sends_them(log, server, ksql, form):
     """So are statements, queries and their ends: a body whose form nobody named is read all the same."""

@@ -26,6 +26,7 @@ BODIES = {
     "/api/v1/sql/words": {"text": "SELECT ", "place": 7},
     "/ksql": {"ksql": "SHOW TOPICS;"},
     "/query": {"ksql": "SELECT * FROM orders LIMIT 2;"},
+    "/inserts-stream": {"target": "orders"},
     "/query-stream": {"sql": "SELECT * FROM orders LIMIT 2;"},
 }
 UNTRIED = ("/close-query", "/status/{kind}/{name}/{action}")  # they ask for what another answer has named
