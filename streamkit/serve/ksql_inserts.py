@@ -50,8 +50,8 @@ def insert_stream(asked: Asked) -> TextAnswer:
             )  # so that lines have the numbers of the body
             session.insert(stored.name, records.select([name for name in records.column_names if name != DELETED]))
     acknowledged = [json_text({"status": "ok", "seq": number}) for number in range(rows)]
-    lines = ",\n".join(acknowledged) if asked.form == JSON else "\n".join(acknowledged)
-    text = f"[{lines}]\n" if asked.form == JSON else f"{lines}\n" if lines else ""
+    joined = ",\n".join(acknowledged) if asked.form == JSON else "\n".join(acknowledged)
+    text = f"[{joined}]\n" if asked.form == JSON else f"{joined}\n" if joined else ""
     return TextAnswer(text.encode(), asked.form)
 
 

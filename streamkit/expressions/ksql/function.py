@@ -173,7 +173,9 @@ ELSEWHERE = {  # functions of Spark and of other SQL, by the name of what ksqlDB
     "upper": "UCASE", "lower": "LCASE", "length": "LEN", "char_length": "LEN", "substr": "SUBSTRING", "nvl": "COALESCE", "isnull": "IS NULL",
     "if": "CASE WHEN", "iif": "CASE WHEN", "pow": "POWER", "ceiling": "CEIL", "rand": "", "first": "EARLIEST_BY_OFFSET",
     "last": "LATEST_BY_OFFSET", "first_value": "EARLIEST_BY_OFFSET", "last_value": "LATEST_BY_OFFSET", "approx_count_distinct": "COUNT_DISTINCT",
-    "size": "ARRAY_LENGTH", "cardinality": "ARRAY_LENGTH", "to_json": "TO_JSON_STRING", "get_json_object": "EXTRACTJSONFIELD",
+    "array_agg": "COLLECT_LIST", "string_agg": "ARRAY_JOIN, for a COLLECT_LIST", "group_concat": "ARRAY_JOIN, for a COLLECT_LIST",
+    "listagg": "ARRAY_JOIN, for a COLLECT_LIST", "size": "ARRAY_LENGTH", "cardinality": "ARRAY_LENGTH", "to_json": "TO_JSON_STRING",
+    "get_json_object": "EXTRACTJSONFIELD",
     "json_extract": "EXTRACTJSONFIELD", "date_format": "FORMAT_TIMESTAMP", "to_timestamp": "PARSE_TIMESTAMP", "to_date": "PARSE_DATE",
     "now": "ROWTIME, the time of the record", "current_timestamp": "ROWTIME, the time of the record", "getdate": "ROWTIME, the time of the record",
 }  # fmt: skip

@@ -71,7 +71,14 @@ OTHER_CLAUSES = {  # which other SQL has, by their first two words, with the way
     ("TOP", ""): "there is no TOP; write LIMIT and how many rows at the end of the query",
     ("NATURAL", "JOIN"): "there is no NATURAL JOIN; name the columns that are equal: JOIN … ON a.id = b.id",
     ("CROSS", "JOIN"): "there is no CROSS JOIN; name the columns that are equal: JOIN … ON a.id = b.id",
-}  # "" is a number
+    (
+        "OVER",
+        "(",
+    ): "there is no window over other rows (OVER); group the rows by GROUP BY, with WINDOW TUMBLING, HOPPING or SESSION",
+    ("ILIKE", ""): "ksqlDB has no ILIKE; write LCASE(value) LIKE 'pattern in small letters'",
+    ("RLIKE", ""): "ksqlDB has no RLIKE; write REGEXP_EXTRACT('pattern', value) IS NOT NULL",
+    ("REGEXP", ""): "ksqlDB has no REGEXP; write REGEXP_EXTRACT('pattern', value) IS NOT NULL",
+}  # "" is a number or a text
 
 
 class ClauseReader(ExpressionReader):
@@ -177,7 +184,7 @@ class ClauseReader(ExpressionReader):
     def other_clause(self) -> str:
         """What to say of a clause of other SQL that begins here; empty if none does."""
         following = self.ahead()
-        return OTHER_CLAUSES.get((self.word.key, "" if following.kind == "number" else following.key), "")
+        return OTHER_CLAUSES.get((self.word.key, "" if following.kind in ("number", "text") else following.key), "")
 
     def alias(self) -> Name | None:
         """A name for what is before it, with or without AS."""

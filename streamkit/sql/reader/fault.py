@@ -41,7 +41,15 @@ def fault_of(error: SqlRefusedError, words: Sequence[Word], dialect: Dialect, im
     nearest = _nearest(error.found, words[: error.place], dialect)
     hint = f"; did you mean {nearest}?" if nearest and nearest != error.found.key else _quoting_hint(error, words, dialect)
     expected = error.expected or _behind_statement(words[: error.place], dialect)
-    return f"found {_shown(error.found)}; expected {expected}{hint}", error.found.span
+    return f"found {_shown(error.found)}; expected {expected}{hint or _other_spelling(error, words)}", error.found.span
+
+
+def _other_spelling(error: UnexpectedWordError, words: Sequence[Word]) -> str:
+    """How ksqlDB writes an operator that other SQL has."""
+    around = [one.text for one in words[max(error.place - 1, 0) : error.place + 2]]
+    if around[:2] == ["=", "="]:
+        return "; equality is written a = b"
+    return "; a cast is written CAST(value AS type)" if around[1:] == [":", ":"] else ""
 
 
 def _nearest(word: Word, before: Sequence[Word], dialect: Dialect) -> str:

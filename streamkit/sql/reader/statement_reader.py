@@ -62,6 +62,7 @@ OTHER_STATEMENTS = {  # which other SQL has, with the way to say it here
     "COMMIT": "the statements of one text that change something are one transaction",
     "USE": "a session has one log; open a session of the other log",
 }
+OTHER_VIEWS = "a query that keeps its result up to date is CREATE STREAM name AS SELECT … or CREATE TABLE name AS SELECT …"
 SHOWN = {  # the first words of what SHOW shows, with the words that may be behind them
     "TOPICS": ("EXTENDED",), "STREAMS": ("EXTENDED",), "TABLES": ("EXTENDED",), "QUERIES": ("EXTENDED",), "FUNCTIONS": (), "TYPES": (),
     "PROPERTIES": (), "VARIABLES": (), "CONNECTORS": (),
@@ -110,6 +111,8 @@ class StatementReader(QueryReader):
             )
         if not or_replace and self.is_at("SOURCE", "SINK") and self.is_before("CONNECTOR"):
             return self._create_connector()
+        if self.is_at("VIEW", "MATERIALIZED"):
+            raise self._refused(f"there is no CREATE {self.word.key}; {OTHER_VIEWS}", self.word)
         is_read_only = self.took("SOURCE")
         if not or_replace:
             self.asks("TYPE", "SINK", "CONNECTOR")
@@ -227,6 +230,11 @@ class StatementReader(QueryReader):
         name = self.source_name()
         if self.is_at("(", "VALUES"):
             columns = tuple(self._in_parentheses(self._listed_column)) if self.is_at("(") else None
+            if columns and self.is_at("SELECT"):
+                raise self._refused(
+                    "INSERT INTO of a query lists no columns: those of SELECT go where their names say; leave the list out",
+                    self.word,
+                )
             self.expect("VALUES")
             return InsertValues(name, columns, self._rows())
         properties = self.properties()

@@ -79,6 +79,11 @@ def faults(text, **options):
         ("SELECT a FROM t AS OF now()", "AS OF has a constant time behind it"),
         ("SELECT ARRAY[1, 2]", "ARRAY[…] is of the ksql dialect; an array is written array(1, 2) here"),
         ("SELECT STRUCT(a := 1)", "`:=` is of the ksql dialect; a struct is written named_struct"),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT 1",
+            "there is no CREATE MATERIALIZED; a query that keeps its result up to date is CREATE",
+        ),
+        ("INSERT INTO t (a) SELECT a FROM u", "INSERT INTO of a query lists no columns"),
         ("DESC t", "there is no statement DESC; write DESCRIBE name"),
         ("SHOW COLUMNS FROM t", "there is no SHOW COLUMNS; DESCRIBE name shows columns"),
         ("SPOOL 'a'", "there is no statement SPOOL; let your shell keep"),
@@ -133,6 +138,23 @@ def test_an_operator_that_is_an_alias(behind):
     messages = {tuple(faults(f"SELECT id at {behind} FROM t", dialect=dialect)) for dialect in ("ksql", "spark")}
 
     assert messages == {(f"found {behind.split()[0]}; expected the end of the statement",)}
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("SELECT a::INT FROM t", "found :; expected the end of the statement; a cast is written CAST(value AS type)"),
+        ("SELECT a FROM t WHERE a == 1", "found =; expected a value; equality is written a = b"),
+        ("SELECT a FROM t WHERE a ILIKE 'x%'", "ksqlDB has no ILIKE; write LCASE(value) LIKE"),
+        ("SELECT a FROM t WHERE a REGEXP 'x'", "ksqlDB has no REGEXP; write REGEXP_EXTRACT"),
+        ("SELECT SUM(a) OVER (ORDER BY b) AS n FROM t", "there is no window over other rows (OVER)"),
+    ],
+)
+def test_operators_of_other_sql(text, advice):
+    """The ksql dialect names what stands for them."""
+    (message,) = faults(text, dialect="ksql")
+    assert advice in message
+    assert read_script("SELECT a over, b regexp FROM t", "ksql"), "a name is one"
 
 
 @pytest.mark.parametrize(
