@@ -200,13 +200,13 @@ def written_ends(connector: Connector, errors: Errors, places: Iterable[tuple[st
     if not asked:
         return {}
     client = admin_client(connector, errors)
+    without_leader = (kafka.KafkaError._NOENT, kafka.KafkaError.LEADER_NOT_AVAILABLE, kafka.KafkaError.NOT_LEADER_FOR_PARTITION)
     deadline = time.monotonic() + LEADER_SECONDS
     while True:
         found = client.list_offsets(asked, isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED, request_timeout=ENDS_SECONDS)
         try:
             return {(place.topic, place.partition): future.result().offset for place, future in found.items()}
         except kafka.KafkaException as error:
-            has_no_leader = error.args[0].code() in (kafka.KafkaError._NOENT, kafka.KafkaError.LEADER_NOT_AVAILABLE)
-            if not has_no_leader or time.monotonic() > deadline:
+            if error.args[0].code() not in without_leader or time.monotonic() > deadline:
                 raise meaning(error, connector, errors) from error
         time.sleep(LEADER_PAUSE_SECONDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -67,7 +68,7 @@ class SinkTask:
         self._lettered: dict[str, set[int]] = {}
         self._producer: Producer | None = None
         self._target_keeps_positions = False
-        self._committed_at = 0.0
+        self._committed_at = -math.inf
         self._uncommitted: set[Consumer] = set()  # the group does not know yet what these have put
 
     def run(self, orders: Orders) -> None:
