@@ -16,6 +16,7 @@ from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.expressions.core.elements import Elements, places_in, taken
 from streamkit.names import DELETED, PATH
 from streamkit.plan.operators.explode import Explode
+from streamkit.plan.program import Number
 
 
 @kernel(Explode)
@@ -23,6 +24,11 @@ def explode(operator: Explode, inputs: Sequence[OptionalBatch], context: Context
     """One row an element, with the columns of the row it stands in; it has the row's time and place. A tombstone stays one."""
     (batch,) = inputs
     assert batch is not None
+    return exploded(operator, batch, context.turn(operator.id).owns if has_place(batch) else 0)
+
+
+def exploded(operator: Explode, batch: pa.RecordBatch, turn: Number = 0) -> pa.RecordBatch:
+    """The rows of the elements; `turn` is the operator's number in the paths of rows that have a place."""
     values = _values(operator, batch)
     elements = Elements.of(values)
     lengths = np.maximum(elements.lengths, 1 if operator.outer else deletions_of(batch))
@@ -39,7 +45,7 @@ def explode(operator: Explode, inputs: Sequence[OptionalBatch], context: Context
         if operator.position:
             columns.insert(0, pa.array(places, mask=is_missing).cast(pa.int32()))
         if has_place(rows):
-            record[PATH] = extended_by_turn(rows, context.turn(operator.id).owns, places)
+            record[PATH] = extended_by_turn(rows, turn, places)
     return rows_of({**{name: rows[name] for name in own_columns(rows)}, **dict(zip(operator.columns, columns)), **record})
 
 

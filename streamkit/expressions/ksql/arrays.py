@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import decimal_of, element_of, is_nested, to_arrow
+from streamkit.arrays import Mask
+from streamkit.data_type import decimal_of, element_of, has_map, is_nested, to_arrow
 from streamkit.expressions.core.elements import Elements, as_numbers, on_columns, places_in, taken, validity
 from streamkit.expressions.core.failing_rows import check_rows
 from streamkit.expressions.core.literals import literal
@@ -26,6 +29,7 @@ from streamkit.expressions.ksql.comparisons import without_maps
 from streamkit.expressions.ksql.function import formula, kernel, of_own_types
 from streamkit.expressions.ksql.operators import flags
 from streamkit.expressions.ksql.signature import Signature, ksql_type, matched
+from streamkit.expressions.nested.arrays import first_of_each
 from streamkit.plan.expression import TypedExpression
 
 CUBE_MAX = 16  # elements, of which there are 2**16 combinations
@@ -58,25 +62,57 @@ def _array_remove(_: TypedExpression, arrays: pa.Array, unwanted: pa.Array) -> p
 @formula("array_distinct", "array<T> -> array<T>")
 def _array_distinct(call: Invocation) -> TypedExpression:
     """The array with each value once, in the order of the first ones."""
-    return call.of("array_distinct", *call.values)
+    return _set(call, "array_distinct")
 
 
 @formula("array_intersect", _PAIR)
 def _array_intersect(call: Invocation) -> TypedExpression:
     """The values that both arrays have, each once."""
-    return call.of("array_intersect", *call.values)
+    return _set(call, "array_intersect")
 
 
 @formula("array_union", _PAIR)
 def _array_union(call: Invocation) -> TypedExpression:
     """The values of both arrays, each once."""
-    return call.of("array_union", *call.values)
+    return _set(call, "array_union")
 
 
 @formula("array_except", _PAIR)
 def _array_except(call: Invocation) -> TypedExpression:
     """The values of the first array that the second has not, each once."""
-    return call.of("array_except", *call.values)
+    return _set(call, "array_except")
+
+
+def _set(call: Invocation, name: str) -> TypedExpression:
+    """The elements by Spark's function, which takes no maps; two maps with equal entries are one, in any order."""
+    if not has_map(call.types[0]):
+        return call.of(name, *call.values)
+    return call.build(TypedExpression(f"ksql_{name}_with_maps", call.types[0], call.values))
+
+
+def _sets_with_maps(name: str, is_wanted: Callable[[Mask, Mask], Mask]) -> None:
+    """Keep the first of equal elements that is wanted by whether it is of the first array, and whether the second one has it."""
+
+    @operation(f"ksql_{name}_with_maps")
+    @on_columns
+    def _chosen(_: TypedExpression, *arrays: pa.Array) -> pa.Array:
+        sides = [Elements.of(array) for array in arrays]
+        values, rows = pa.concat_arrays([one.values for one in sides]), np.concatenate([one.parents for one in sides])
+        is_first = np.arange(len(values)) < len(sides[0].values)
+        keys = groups(without_maps(values))
+        keys_of_rows = rows * (int(keys.max(initial=0)) + 1) + keys
+        valid = np.logical_and.reduce([one.valid for one in sides])
+        wanted = is_wanted(is_first, np.isin(keys_of_rows, keys_of_rows[~is_first]))
+        kept = first_of_each(rows, keys) & wanted & valid[rows]
+        order = np.argsort(rows, kind="stable")
+        chosen = pa.array(order[kept[order]])
+        return Elements(values.take(chosen), np.bincount(rows[kept], minlength=len(valid)), valid).as_arrays()
+
+
+_sets_with_maps("array_distinct", lambda is_first, in_second: is_first)
+_sets_with_maps("array_union", lambda is_first, in_second: is_first | in_second)
+_sets_with_maps("array_intersect", lambda is_first, in_second: is_first & in_second)
+_sets_with_maps("array_except", lambda is_first, in_second: is_first & ~in_second)
 
 
 @formula("array_max", "array<T> -> T")

@@ -263,7 +263,7 @@ def _masks(call: Invocation, given: tuple[TypedExpression, ...]) -> list[TypedEx
 
 @formula("mask", "string -> string", f"string, {_KINDS} -> string")
 def _mask(call: Invocation) -> TypedExpression:
-    """The text with X for upper-case letters, x for lower-case letters, n for digits and - for others, or other characters."""
+    """The text with X for upper-case letters, x for lower-case letters, n for digits and - for others, or other constant characters."""
     value, *given = call.values
     return call.of("mask", value, *_masks(call, tuple(given)))
 

@@ -68,10 +68,14 @@ def _all_fail(values: pa.Array, type: pa.DataType, reason: str) -> tuple[pa.Arra
     return pa.nulls(len(values), type), np.asarray(values.is_valid()), reason
 
 
-def read_by_format(texts: pa.Array, format: str, zone: str = "UTC") -> tuple[Integers, Mask, str]:
-    """Microseconds since 1970 that texts of a format spell, which texts are not of it, and what to say of them."""
+def read_by_format(texts: pa.Array, format: str, zone: str | None = "UTC") -> tuple[Integers, Mask, str]:
+    """
+    Microseconds since 1970 that texts of a format spell, which texts are not of it, and what to say of them.
+
+    Without a zone it is the local time that is spelt, also where a zone stands beside it.
+    """
     try:
-        reading = TimeReading(texts, java_parsing_pattern(format), _known_zone(zone))
+        reading = TimeReading(texts, java_parsing_pattern(format), None if zone is None else _known_zone(zone))
     except (PatternError, ZoneError) as error:
         return np.zeros(len(texts), np.int64), np.asarray(texts.is_valid()), str(error)
     wrong = np.asarray(texts.is_valid()) & ~reading.fits
@@ -381,7 +385,7 @@ def _datetostring(call: Invocation) -> TypedExpression:
 
 @formula("stringtodate", "string, string -> int", needed=2)
 def _stringtodate(call: Invocation) -> TypedExpression:
-    """The days since 1970 that a text of a format spells; a format without a year, a month and a day fails, and so does null."""
+    """The days since 1970 of the day that a text of a format spells; a format without a year, a month and a day fails, and so does null."""
     checked_format(call, java_parsing_pattern)
     return call.build(call.of("unix_date", _named("ksql_whole_date_by_format", call, "date")))
 
@@ -389,20 +393,16 @@ def _stringtodate(call: Invocation) -> TypedExpression:
 @operation("ksql_whole_date_by_format", fails=always, nullable=always_nullable)
 def _whole_date_by_format(expression: TypedExpression, text: Datum, format: Datum) -> Datum:
     def read(texts: pa.Array, pattern: str) -> tuple[pa.Array, Mask, str]:
-        letters = _letters(pattern)
-        if not letters or (letters & {"y", "u"} and ("D" in letters or ("d" in letters and letters & {"M", "L"}))):
-            return _date_of(texts, pattern)
-        return _all_fail(texts, pa.date32(), f"the format {pattern!r} has no year, month and day")
+        try:
+            letters = {field.letter for field in java_parsing_pattern(pattern).fields}
+        except PatternError as error:
+            return _all_fail(texts, pa.date32(), str(error))
+        if not (letters & {"y", "u"} and ("D" in letters or ("d" in letters and letters & {"M", "L"}))):
+            return _all_fail(texts, pa.date32(), f"the format {pattern!r} has no year, month and day")
+        micros, wrong, reason = read_by_format(texts, pattern, zone=None)
+        return with_validity(np.floor_divide(micros, DAY_MICROS).astype(np.int32), pa.date32(), texts.is_valid()), wrong, reason
 
     return by_constants(read, pa.date32(), text, format)
-
-
-def _letters(pattern: str) -> set[str]:
-    """The letters of the fields of a pattern; none of a text that is no pattern."""
-    try:
-        return {field.letter for field in java_parsing_pattern(pattern).fields}
-    except PatternError:
-        return set()
 
 
 failing_as("ksql_time_by_format", "parse_timestamp", "stringtotimestamp")

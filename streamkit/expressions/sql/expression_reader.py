@@ -55,6 +55,8 @@ UNIT_FUNCTIONS = (
 )  # their first argument may be DAY, too
 PLAIN = "an aggregate must not be DISTINCT or have a FILTER; expected it plain: count_distinct(…) for DISTINCT, count_if(…) or a when in it for FILTER"
 
+PLAIN_OF_KSQL = "ksqlDB has no DISTINCT in aggregates; expected COUNT_DISTINCT(…), or COLLECT_SET(…) for the values"
+
 
 class NestedTooDeeplyError(SyntaxRefusedError):
     """An expression has too many levels."""
@@ -199,7 +201,8 @@ class ExpressionReader(LiteralReader):
         found = [read()]
         while self.took(","):
             found.append(read())
-        self.expect(closing)
+        if not self.took(closing):
+            raise self.unexpected(f"a comma or {closing}")
         return found
 
     def _operand(self) -> Expression:
@@ -455,7 +458,7 @@ class ExpressionReader(LiteralReader):
         name = word.value if word.kind == "quoted" else word.text.lower()
         self.expect("(")
         if self.is_at("DISTINCT"):
-            raise self._unusable(PLAIN)
+            raise self._unusable(PLAIN_OF_KSQL if self.dialect.has_arrows else PLAIN)
         found = SPECIAL[word.key](self, word) if word.key in self.dialect.special_calls else None
         if found is None:
             found = self._plain_call(name.lower(), word)

@@ -41,7 +41,7 @@ class ExplodeNode(StatelessStep):
 
     def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
         ((_, value),) = analyzer.project(rows.schema, [("value", self.expression)], self.at)
-        types = self._types(value)
+        types = self.types_of(value)
         names = self.names or self._default_names(len(types))
         if len(names) != len(types):
             raise TopologyError(f"flat_map() makes {len(types)} columns; found names for {len(names)}: {listed(names)}", self.at)
@@ -52,8 +52,8 @@ class ExplodeNode(StatelessStep):
         operator = Explode(step_id, UNSTAGED, (rows.id,), value, names, self.outer, self.position)
         return replace(rows, operator=operator, schema=make_schema(tuple(columns.values()), self.at), at=self.at)
 
-    def _types(self, value: TypedExpression) -> list[str]:
-        """The types of the columns that an element makes."""
+    def types_of(self, value: TypedExpression) -> list[str]:
+        """The types of the columns that an element makes; TopologyError unless it is one of an array or a map."""
         element = element_of(value.type)
         inner = (element,) if element else entry_of(value.type)
         if inner is None or "void" in inner:

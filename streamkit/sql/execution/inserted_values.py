@@ -94,9 +94,8 @@ class InsertedValues:
         self.state.text.places.put_written(written)
         self._check_lasts(written, name)
         for column in references(written.expression):
-            raise self.state.error(
-                f"{name}: a value is a constant, and this has the column {column.name!r}{advice_on(column.name)}", written.span
-            )
+            hint = self.state.text.quoting_hint(column) or advice_on(column.name)
+            raise self.state.error(f"{name}: a value is a constant, and this has the column {column.name!r}{hint}", written.span)
         for call in calls(written.expression, is_aggregate):
             raise self.state.error(f"{name}: a value is a constant, and this has the aggregate {call.function}", written.span)
         return self._computed(ConstantBatch(written.expression, ONE_ROW, one_row()), written, type, name)

@@ -118,6 +118,8 @@ def _lines(plan: PullPlan, paths: Iterator[ReadPath]) -> Iterator[str]:
             yield f"having {shown_text(plan.groups.having)}"
         by = ", ".join(_named(name, one) for name, one in plan.groups.columns)
         yield f"group by {by}" if by else "one group"
+    if plan.explosion is not None:
+        yield plan.explosion.text()
     if plan.where is not None:
         yield f"where {shown_text(plan.where)}"
     for join in reversed(plan.joins):

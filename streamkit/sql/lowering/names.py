@@ -318,7 +318,8 @@ class QueryNames:
                 f"{listing(parts[0], [*names, *self.scope.sources])}",
                 at,
             )
-        return TopologyError(f"there is no column {parts[0]!r}; {listing(parts[0], names)}{advice_on(parts[0])}", at)
+        hint = self.text.quoting_hint(reference) or advice_on(parts[0])
+        return TopologyError(f"there is no column {parts[0]!r}; {listing(parts[0], names)}{hint}", at)
 
     def _refused_record_column(self, name: str) -> str:
         if name in self.meaning.record_columns:
@@ -342,6 +343,8 @@ def field_name_of(expression: Expression | None) -> str | None:
 
 def advice_on(name: str) -> str:
     """How to write what a name that is no column begins in the other dialect; nothing of most names."""
+    if name.upper() in ("CURRENT_TIMESTAMP", "CURRENT_DATE", "LOCALTIMESTAMP"):
+        return "; the time of a record is _timestamp, and ROWTIME in the ksql dialect"
     return "; an array is written array(1) here, and ARRAY[1] in the ksql dialect" if name.upper() == "ARRAY" else ""
 
 

@@ -70,6 +70,12 @@ class ScriptText:
         opening = self.text.find("(", start, end)
         return self._location((start, opening if opening > start else end), self.places)
 
+    def quoting_hint(self, part: object) -> str:
+        """How a text is written, if a name stands in the double quotes that other SQL writes around texts; else nothing."""
+        start, end = self.places.get(id(part), (0, 0))
+        quoted = self.text[start:end]
+        return f"; a text is written '{quoted[1:-1]}'" if quoted.startswith('"') else ""
+
     def error(self, message: str, span: TextSpan) -> TopologyError:
         """The error that something is wrong in a clause."""
         return TopologyError(message, self.at(span))

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers
 from streamkit.chunks import one_array, one_batch
 from streamkit.data_type import to_arrow
+from streamkit.engine.operators.explode import exploded
 from streamkit.errors import ConfigError, EvaluationError, Location
 from streamkit.expressions.aggregates import fold, lift, neutral, result, state_columns
 from streamkit.expressions.analysis.arrow import evaluate_all, mask
@@ -22,6 +23,7 @@ from streamkit.expressions.core.operation import columns_of
 from streamkit.names import ORDER
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_places import ExpressionPlaces, part_place
+from streamkit.plan.operators.explode import Explode
 from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT
 from streamkit.sql.pull.abandonment import check_waited_for
 from streamkit.sql.pull.matching import NO_ROW, PAIRS_MAX, Matching, OrderKey
@@ -44,6 +46,8 @@ class PullExecution:
         if plan.where is not None:
             with failing_at(plan.where_at, plan.parts):
                 rows = _where(plan.where, rows)
+        if plan.explosion is not None:
+            rows = _exploded(plan.explosion, rows, plan)
         if plan.groups is not None:
             rows = self._grouped(plan, plan.groups, _in_canonical_order(rows) if plan.is_in_order else rows)
         found = _computed((*plan.columns, *plan.order_columns), rows, plan)
@@ -213,6 +217,15 @@ def _where(condition: TypedExpression, rows: pa.Table) -> pa.Table:
         check_waited_for()
         batches.append(batch.filter(mask(condition, batch)))
     return pa.Table.from_batches(batches, rows.schema)
+
+
+def _exploded(explosion: Explode, rows: pa.Table, plan: PullPlan) -> pa.Table:
+    batches = []
+    for batch in rows.to_batches(max_chunksize=BATCH_ROWS) or [one_batch(rows)]:
+        check_waited_for()
+        with failing_at(plan.places.get(explosion.columns[0]), plan.parts):
+            batches.append(exploded(explosion, batch))
+    return pa.Table.from_batches(batches)
 
 
 def _computed(columns: TypedColumns, rows: pa.Table, plan: PullPlan) -> pa.Table:

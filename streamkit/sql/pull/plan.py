@@ -9,6 +9,7 @@ from streamkit.errors import Location
 from streamkit.names import ORDER
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.expression_places import ExpressionPlaces
+from streamkit.plan.operators.explode import Explode
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.pull.input import PullInput
 from streamkit.sql.pull.source import RECORD_TYPES, TopicRows
@@ -80,7 +81,7 @@ class PullPlan:
     `columns` are those of the result; `order_columns` are computed beside them, for the order alone. Without a side there is one row without
     columns. `is_in_order`: the rows are put in canonical order, for aggregates that depend on it. `places` are those of what computes
     columns and aggregates, by name, and `where_at` that of WHERE, for errors; `parts` has the places of the parts of expressions.
-    `of_records` are the columns that a query around it wants of the records that its rows are.
+    `explosion` gives rows for the elements of arrays, behind `where`. `of_records` are the columns that a query around it wants of the records that its rows are.
     """
 
     side: PlannedSide | None
@@ -93,6 +94,7 @@ class PullPlan:
     is_in_order: bool = False
     limit: int | None = None
     is_distinct: bool = False
+    explosion: Explode | None = None
     of_records: tuple[str, ...] = ()
     places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
     where_at: Location | None = field(default=None, compare=False, repr=False)
@@ -130,7 +132,7 @@ class PullPlan:
     @property
     def record_columns(self) -> tuple[str, ...]:
         """What its rows have beside its columns because each is a record of one stream, in the order of the stream; nothing if none is."""
-        if self.side is None or self.joins or self.groups is not None or self.is_distinct:
+        if self.side is None or self.joins or self.groups is not None or self.is_distinct or self.explosion is not None:
             return ()
         read = self.side.read
         of_read = read.record_columns if isinstance(read, PullPlan) else tuple(RECORD_TYPES) if read.source.is_stream else ()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of
 from streamkit.dsl.stream import Stream
+from streamkit.dsl.topology import Topology
 from streamkit.errors import EvaluationError, Location, TopologyError
 from streamkit.expressions.aggregates import AGGREGATES
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
@@ -16,7 +17,9 @@ from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Call, Cast, Expression, Literal, Reference, TypedExpression
 from streamkit.plan.expression_places import noted_places
 from streamkit.plan.expression_text import OF_KSQL, expression_text, function_text, shown_text
-from streamkit.sql.lowering.exploding import ChosenItem
+from streamkit.plan.operators.explode import Explode, ExplodeNode
+from streamkit.plan.steps import UNSTAGED
+from streamkit.sql.lowering.exploding import ChosenItem, Exploding
 from streamkit.sql.lowering.expression_parts import calls, is_aggregate, is_exploding, references
 from streamkit.sql.lowering.grouping import Aggregation, GroupedItems
 from streamkit.sql.lowering.meaning import SPARK, Meaning
@@ -69,6 +72,8 @@ class _PullPlanning:
             self._check_keys(condition, self.query.where)
             found = found.narrowed(condition, self.text.at(self.query.where.span))
         items = self._items(names, found)
+        found, items, explosion = self._exploded(found, items)
+        names = QueryNames(found.scope, self.text, self.meaning)
         order, orders = self._order(names, items)
         every = (*items, *order)
         groups, scope, every = self._grouped(names, every, found)
@@ -86,6 +91,7 @@ class _PullPlanning:
             found.is_one_stream and groups is not None and any(one.ordered for one in groups.aggregates),
             self.query.limit,
             self.query.is_distinct,
+            explosion,
             places=self._places(every, groups),
             where_at=None if self.query.where is None else self.text.at(self.query.where.span),
         )
@@ -179,13 +185,26 @@ class _PullPlanning:
         projection = Projection(names, tuple(found.star.values()))
         chosen = projection.chosen(self.query.items)
         projection.check_distinct(chosen)
-        for one in chosen:
-            if inner := calls(one.expression, is_exploding):
-                raise self._error(
-                    f"{expression_text(inner[0])} gives several rows of one, which a query that goes on can; expected EMIT CHANGES",
-                    one.span,
-                )
         return chosen
+
+    def _exploded(
+        self, found: JoinedSides, items: tuple[ChosenItem, ...]
+    ) -> tuple[JoinedSides, tuple[ChosenItem, ...], Explode | None]:
+        """The sides with the columns of elements, the items over these, and what makes their rows; None if SELECT has no such function."""
+        first = next((item for item in items if calls(item.expression, is_exploding)), None)
+        if first is None:
+            return found, items, None
+        scope, rows = found.scope, found.scope.rows
+        if found.is_of_records or not found.sides or not self.meaning.names_results:  # ksqlDB refuses it over tables alone
+            rows = Topology("query", time_zone=self.time_zone).stream("rows", schema="row int")
+        behind, items = Exploding(self.text).exploded(replace(scope, rows=rows), items)
+        node, at = behind.rows.node, self.text.at(first.span)
+        assert isinstance(node, ExplodeNode), "which is the step for it"
+        assert scope.schema is not None, "the columns of all sources are known"
+        ((_, value),) = scope.analyzer.project(scope.schema, [("value", node.expression)], at)
+        node.types_of(value)
+        explosion = Explode("explode", UNSTAGED, (), value, node.names, node.outer, node.position)
+        return replace(found, scope=replace(behind, rows=scope.rows)), items, explosion
 
     def _order(self, names: QueryNames, items: Sequence[ChosenItem]) -> tuple[tuple[ChosenItem, ...], tuple[PlannedOrder, ...]]:
         """What is computed beside the result for the order, and the order."""

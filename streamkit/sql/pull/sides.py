@@ -165,9 +165,11 @@ class JoinedSides:
         read = {*_read(one for _, one in rows), *([ORDER] if plan.is_in_order else []), *_read([self.where])}
         if groups is not None:
             read |= _read(one.argument for one in groups.aggregates)
+        if plan.explosion is not None:
+            read |= _read([plan.explosion.expression])
         for join in self.joins:
             read |= _read([*join.left, *join.right, join.rest, *(one for _, one in join.coalesced)])
-        needs_all = bool(plan.order or plan.groups or plan.is_distinct or self.joins or self.where)
+        needs_all = bool(plan.order or plan.groups or plan.is_distinct or plan.explosion or self.joins or self.where)
         limit = None if needs_all else plan.limit
         sides = [_planned(side, read, limit) for side in self.sides]
         joins = tuple(replace(join, side=side) for join, side in zip(self.joins, sides[1:], strict=True))

@@ -82,5 +82,5 @@ def is_passing(plan: PullPlan) -> bool:
     """Whether a plan looks at each record of one stream alone."""
     read = None if plan.side is None else plan.side.read
     is_stream = isinstance(read, PullInput) and isinstance(read.source, TopicRows) and read.source.is_stream
-    others: Sequence[object] = (plan.joins, plan.groups, plan.order, plan.is_distinct, plan.where)
+    others: Sequence[object] = (plan.joins, plan.groups, plan.order, plan.is_distinct, plan.explosion, plan.where)
     return is_stream and not any(others)

@@ -61,6 +61,7 @@ OPERATIONS = {  # names of trees that no function of ksqlDB has, with what is wr
     "concat_operator": "a || b", "get_field": "a->b", "get_item": "a[b]", "array": "ARRAY[a, b]", "named_struct": "STRUCT(a := b)",
 }  # fmt: skip
 SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")  # other SQL joins two queries by them
+NAME = "a name"
 OTHER_CLAUSES = {  # which other SQL has, by their first two words, with the way to say it here
     (
         "OFFSET",
@@ -75,10 +76,16 @@ OTHER_CLAUSES = {  # which other SQL has, by their first two words, with the way
         "OVER",
         "(",
     ): "there is no window over other rows (OVER); group the rows by GROUP BY, with WINDOW TUMBLING, HOPPING or SESSION",
+    (
+        "FILTER",
+        "(",
+    ): "there is no FILTER; write the condition inside of the aggregate: SUM(CASE WHEN … THEN 1 ELSE 0 END)",
+    ("QUALIFY", NAME): "there is no QUALIFY; group the rows by GROUP BY, and keep groups by HAVING",
+    ("LATERAL", "VIEW"): "there is no LATERAL VIEW; write EXPLODE(array) AS name in SELECT",
     ("ILIKE", ""): "ksqlDB has no ILIKE; write LCASE(value) LIKE 'pattern in small letters'",
     ("RLIKE", ""): "ksqlDB has no RLIKE; write REGEXP_EXTRACT('pattern', value) IS NOT NULL",
     ("REGEXP", ""): "ksqlDB has no REGEXP; write REGEXP_EXTRACT('pattern', value) IS NOT NULL",
-}  # "" is a number or a text
+}  # "" is a number or a text, NAME one that begins no clause
 
 
 class ClauseReader(ExpressionReader):
@@ -183,8 +190,10 @@ class ClauseReader(ExpressionReader):
 
     def other_clause(self) -> str:
         """What to say of a clause of other SQL that begins here; empty if none does."""
-        following = self.ahead()
-        return OTHER_CLAUSES.get((self.word.key, "" if following.kind in ("number", "text") else following.key), "")
+        key, following = self.word.key, self.ahead()
+        if (key, NAME) in OTHER_CLAUSES and following.kind == "name" and following.key not in CLAUSES:
+            return OTHER_CLAUSES[key, NAME]
+        return OTHER_CLAUSES.get((key, "" if following.kind in ("number", "text") else following.key), "")
 
     def alias(self) -> Name | None:
         """A name for what is before it, with or without AS."""

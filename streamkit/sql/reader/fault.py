@@ -23,6 +23,10 @@ FOLLOWING = {  # what comes behind a clause that no other word goes on
     "LIMIT": "how many rows, a whole number", "WITHIN": "a duration, as in WITHIN 5 MINUTES",
 }  # fmt: skip
 
+OF_LITERALS = dict.fromkeys(("DATE", "TIME", "TIMESTAMP"), "; a time is written as a text alone, as in a > '2026-01-31'") | {
+    "INTERVAL": "; a time later is TIMESTAMPADD(DAYS, 1, time)"
+}
+
 Fault = tuple[str, TextSpan]
 
 
@@ -49,7 +53,11 @@ def _other_spelling(error: UnexpectedWordError, words: Sequence[Word]) -> str:
     around = [one.text for one in words[max(error.place - 1, 0) : error.place + 2]]
     if around[:2] == ["=", "="]:
         return "; equality is written a = b"
-    return "; a cast is written CAST(value AS type)" if around[1:] == [":", ":"] else ""
+    if around[1:] == [":", ":"]:
+        return "; a cast is written CAST(value AS type)"
+    if error.found.kind == "text" and error.place:
+        return OF_LITERALS.get(words[error.place - 1].key, "")
+    return ""
 
 
 def _nearest(word: Word, before: Sequence[Word], dialect: Dialect) -> str:

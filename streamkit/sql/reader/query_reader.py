@@ -154,9 +154,10 @@ class QueryReader(ClauseReader):
         self.expect("JOIN")
         right = self._relation()
         within = self._within() if self.is_at("WITHIN") else None
-        before = self.words[self.place - 1]
-        if before.key == "USING" and self.is_at("("):
-            raise self._refused("there is no USING; name the columns that are equal: JOIN … ON a.id = b.id", before)
+        for place in (self.place - 1, self.place):  # which was read as the name of the source, or is behind it
+            if self.words[place].key == "USING" and self.words[place + 1].key == "(":
+                advice = "there is no USING; name the columns that are equal: JOIN … ON a.id = b.id"
+                raise self._refused(advice, self.words[place])
         self.expect("ON")
         on = self.written()
         if self.is_at("WITHIN"):
@@ -206,7 +207,8 @@ class QueryReader(ClauseReader):
             if readers[key] in found:
                 raise self._refused(f"{key} is given twice", self.word)
             found[readers[key]] = self._grace() if key == "GRACE" else self._behind_word(key)
-        self.expect(")")
+        if not self.took(")"):
+            raise self.unexpected("a comma or )")
         if kind == "hopping" and "advance_ms" not in found:
             raise self._refused(
                 "a hopping window says how often one begins; expected ADVANCE BY behind its SIZE", self.words[self.place - 1]

@@ -48,6 +48,8 @@ OTHER_STATEMENTS = {  # which other SQL has, with the way to say it here
     "VALUES": "write the rows into a stream or table: INSERT INTO name VALUES (…)",
     "UPDATE": "a row that is inserted into a table replaces the row of its key: INSERT INTO name VALUES (…)",
     "MERGE": "a row that is inserted into a table replaces the row of its key: INSERT INTO name VALUES (…)",
+    "UPSERT": "a row that is inserted into a table replaces the row of its key: INSERT INTO name VALUES (…)",
+    "REPLACE": "a row that is inserted into a table replaces the row of its key: INSERT INTO name VALUES (…)",
     "TRUNCATE": "delete rows of a table by their keys: DELETE FROM name WHERE key = …; or drop the stream or table and its topic, and create it "
     "again: DROP … DELETE TOPIC",
     "DESC": "write DESCRIBE name",

@@ -447,7 +447,15 @@ class ScriptLowering:
                 bounds = bounds_in(found.source.key or (), found.source.columns or ())
                 more = ["WINDOWSTART and WINDOWEND", *(one for one in more if one not in bounds)] if bounds else more
             told = [*(f"lacks {one}" for one in missing), *(f"has {one} besides" for one in more)]
-            raise self.text.error(f"INSERT INTO {name} {' and '.join(told)}; expected the columns {', '.join(wanted)}", span)
+            kept = [one for one in more if one in (found.source.key or ())]
+            hint = (
+                f"; the result has the key {_listed(tuple(kept))} of the rows, unless PARTITION BY gives another one"
+                if kept
+                else ""
+            )
+            raise self.text.error(
+                f"INSERT INTO {name} {' and '.join(told)}; expected the columns {', '.join(wanted)}{hint}", span
+            )
         if found.source.key != target.key:
             raise self.text.error(
                 f"INSERT INTO {name} has the key {_listed(found.source.key)}, and {name} has {_listed(target.key)}; expected PARTITION BY of that "

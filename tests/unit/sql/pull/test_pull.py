@@ -410,7 +410,6 @@ WRONG = {
     "a condition that is none": (query(["*"], "clicks", where="n"), "a condition must be boolean; 'n' is int"),
     "a column that is not grouped": (query(["page", ("count(*)", "n")], "clicks", group_by=["user"]), "'page' is neither grouped by"),
     "EMIT": (query(["*"], "clicks", emit="changes"), "EMIT CHANGES belongs to a query that goes on, and this one is run once"),
-    "rows of one": (query([("explode(split(page, ','))", "x")], "clicks"), "gives several rows of one, which a query that goes on can"),
     "PARTITION BY": (query(["*"], "clicks", partition_by=["page"]), "PARTITION BY gives a stream another key"),
     "a number behind the last": (query(["n"], "clicks", order_by=(Order(written("2")),)), "ORDER BY 2 is the number of a result, and SELECT has 1"),
     "an order beside distinct rows": (
