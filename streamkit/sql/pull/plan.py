@@ -81,7 +81,8 @@ class PullPlan:
     `columns` are those of the result; `order_columns` are computed beside them, for the order alone. Without a side there is one row without
     columns. `is_in_order`: the rows are put in canonical order, for aggregates that depend on it. `places` are those of what computes
     columns and aggregates, by name, and `where_at` that of WHERE, for errors; `parts` has the places of the parts of expressions.
-    `explosion` gives rows for the elements of arrays, behind `where`. `of_records` are the columns that a query around it wants of the records that its rows are.
+    `explosion` gives rows for the elements of arrays, behind `where`. `of_records` are the columns that a query around it wants of the
+    records that its rows are.
     """
 
     side: PlannedSide | None

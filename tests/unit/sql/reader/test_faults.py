@@ -148,13 +148,33 @@ def test_an_operator_that_is_an_alias(behind):
         ("SELECT a FROM t WHERE a ILIKE 'x%'", "ksqlDB has no ILIKE; write LCASE(value) LIKE"),
         ("SELECT a FROM t WHERE a REGEXP 'x'", "ksqlDB has no REGEXP; write REGEXP_EXTRACT"),
         ("SELECT SUM(a) OVER (ORDER BY b) AS n FROM t", "there is no window over other rows (OVER)"),
+        (
+            "SELECT COUNT(*) FILTER (WHERE a > 1) FROM t",
+            "there is no FILTER; write the condition inside of the aggregate: SUM(CASE",
+        ),
+        ("SELECT COUNT(DISTINCT a) FROM t", "expected COUNT_DISTINCT(…), or COLLECT_SET(…)"),
+        ("SELECT a FROM t WHERE a > DATE '2026-01-31'", "a time is written as a text alone"),
+        (
+            "SELECT a + INTERVAL '1' DAY FROM t",
+            "found '1'; expected the end of the statement; a time later is TIMESTAMPADD(DAYS, 1, time)",
+        ),
+        ("SELECT a FROM t QUALIFY ROW_NUMBER() = 1", "there is no QUALIFY; group the rows by GROUP BY"),
+        ("SELECT a FROM t LATERAL VIEW EXPLODE(b) x AS c", "there is no LATERAL VIEW; write EXPLODE(array)"),
+        ("SELECT a FROM t JOIN u x USING (a)", "there is no USING; name the columns that are equal"),
+        (
+            "UPSERT INTO t VALUES (1)",
+            "there is no statement UPSERT; a row that is inserted into a table replaces the row of its key",
+        ),
+        ("CREATE STREAM s (a STRING b INT)", "found b; expected a comma or )"),
+        ("CREATE STREAM s WITH (A = 'x' B = 'y')", "found B; expected a comma or )"),
+        ("SELECT a FROM t WINDOW TUMBLING (SIZE 1 HOUR GRACE PERIOD 1 HOUR)", "found GRACE; expected a comma or )"),
     ],
 )
 def test_operators_of_other_sql(text, advice):
     """The ksql dialect names what stands for them."""
     (message,) = faults(text, dialect="ksql")
     assert advice in message
-    assert read_script("SELECT a over, b regexp FROM t", "ksql"), "a name is one"
+    assert read_script("SELECT a over, b regexp, date filter FROM t qualify WHERE qualify.interval > 1", "ksql"), "a name is one"
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,26 @@ def test_the_nearest_name_is_told(sql, text, message):
 
 
 @pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('SELECT id FROM `o` WHERE `name` = "Oslo"', "there is no column 'Oslo'; the columns are id, name, addr, items; a text is written 'Oslo'"),
+        ('INSERT INTO `o` (`id`, `name`) VALUES (1, "ann")', "has the column 'ann'; a text is written 'ann'"),
+        ("SELECT CURRENT_TIMESTAMP FROM `o`", "the time of a record is _timestamp, and ROWTIME in the ksql dialect"),
+        (
+            "INSERT INTO `p` SELECT `name` FROM `o`",
+            "has id besides; expected the columns name; the result has the key id of the rows, unless PARTITION BY gives another one",
+        ),
+    ],
+)  # fmt: skip
+def test_beginners_of_the_ksql_dialect_are_told(sql, text, message):
+    """How a text is written, what the time of a record is called, and where a key comes from."""
+    sql.execute(f"{DECLARED}; CREATE STREAM p (name STRING KEY); SET 'streamkit.sql.dialect' = 'ksql'")
+    with pytest.raises(SqlError) as caught:
+        sql.execute(text)
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
     ("function", "message"),
     [("UPPER(name)", "it has UCASE"), ("LOWER(name)", "it has LCASE"), ("LENGTH(name)", "it has LEN"), ("NOW()", "it has ROWTIME, the time of the record"),
      ("NVL(name, 'x')", "it has COALESCE"), ("UCAS(name)", "did you mean UCASE")],
