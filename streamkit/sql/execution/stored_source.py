@@ -87,12 +87,12 @@ class SourceReading:
         replace(self._declared(stored), is_stored=False).added_to(Topology("declaration", time_zone=self.time_zone))
 
     def encoded(self, stored: StoredSource) -> Encoded:
-        """How rows are written to a topic that has a format; values of Avro are under its newest schema, which all its readers know."""
+        """How rows are written to a topic that has a format: behind a registry, and in Avro, under its newest schema, which all its readers know."""
         decoding, own = self.topic_rows(stored).decoding, self.definitions.topic(stored.topic).format
         assert decoding is not None, "and has a format of values"
         assert own is not None, "and the topic knows it"
         format = decoding.format
-        if format.earlier:
+        if format.earlier or (own.has_registry and own.schema is not None and own.name == format.name):
             format = replace(format, schema=own.schema, earlier=own.earlier)
         return Encoded(decoding.key, decoding.value, decoding.keys, format)
 
@@ -208,7 +208,7 @@ def written_columns(stored: StoredSource, encoded: Encoded) -> Schema:
     if format.name == "csv":
         missing = [column for column in Codec(format).written if column.name not in encoded.columns]
         encoded = replace(encoded, value=Schema((*encoded.value, *missing)))
-    if format.earlier or (format.schema is not None and not is_ksql(stored)):
+    if format.earlier or (format.schema is not None and (format.has_registry or not is_ksql(stored))):
         return encoded.under(format, with_key=not is_ksql(stored))
     return encoded.value
 

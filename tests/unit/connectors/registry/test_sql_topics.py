@@ -443,6 +443,28 @@ def test_a_query_writes_no_wider_numbers_than_the_schema_has(sql, topic, known, 
             sql.execute(statement)
 
 
+@pytest.mark.parametrize("columns", ["V STRING, N INT, M BIGINT", "M BIGINT, N INT", "N INT"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_rows_are_inserted_under_the_schema_of_the_topic(sql, log, topic, format, columns):
+    """Also by a declaration with another order of the columns, or without some: the topic's schema says their numbers and names."""
+    given = f"WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}', PARTITIONS = 1)"
+    sql.execute(f"CREATE STREAM d (k STRING KEY, N INT, V STRING, M BIGINT) {given}; INSERT INTO d VALUES ('a', 1, 'x', 2);")
+    sql.execute(
+        f"CREATE STREAM e (k STRING KEY, {columns}) {given}; CREATE OR REPLACE STREAM f (k STRING KEY, {columns}) {given};"
+    )
+    names = [one.split()[0] for one in columns.split(", ")]
+    values = {"N": 3, "V": "'y'", "M": 4}
+    row = ", ".join(str(values[name]) for name in names)
+    sql.execute(f"INSERT INTO e VALUES ('b', {row}); INSERT INTO f VALUES ('c', {row});")
+    nothing = {"V": "" if format == "PROTOBUF" else None, "N": NOTHING[format], "M": NOTHING[format]}
+    expected = nothing | {name: values[name] for name in names}
+    expected["V"] = expected["V"] and expected["V"].strip("'")
+    found = {row["K"]: row for row in sql.query("SELECT k, N, V, M FROM d").to_pylist()}
+    assert found["a"] == {"K": "a", "N": 1, "V": "x", "M": 2}
+    assert found["b"] == {"K": "b", **expected} and found["c"] == {"K": "c", **expected}
+    assert len(set(ids(log, topic))) == 1
+
+
 @pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
 def test_a_name_in_another_case_than_the_schema_is_refused(session, log, sql, topic, format):
     """A program's names in small letters are none of a declaration without backquotes, in which all values would be null."""
