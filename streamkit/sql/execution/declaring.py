@@ -225,7 +225,9 @@ class _SourceDeclaration:
     def _declared(self, statement: CreateSource) -> DeclaredSource:
         script = self.state.settings.script
         wraps = self.stored is not None or script.formats.wraps_one_column
-        return DeclaredSource(statement, self.state.text, self.state.types, script.registry, self._is_ksql, wraps)
+        properties = TopicProperties.of(statement.properties, OF_SOURCES, self.state.text, statement.span)
+        registry = self.state.definitions.registry_of(properties.topic or statement.name.text, script.registry)
+        return DeclaredSource(statement, self.state.text, self.state.types, registry, self._is_ksql, wraps)
 
     @property
     def _has_headers(self) -> bool:

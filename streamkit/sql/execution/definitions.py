@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from streamkit.errors import TopicNotFoundError
 from streamkit.formats.codec import Codec
-from streamkit.formats.format import MESSAGE
+from streamkit.formats.format import MESSAGE, REGISTRY_URL
 from streamkit.formats.protobuf_schema import compiled
 from streamkit.log.catalog.sql_changes import SqlChange, SqlObjects
 from streamkit.log.catalog.sql_queries import BUILT, StoredQuery
@@ -28,6 +28,7 @@ FORMAT_NAMES = {
     "json": "JSON", "avro": "AVRO", "protobuf": "PROTOBUF", "csv": "DELIMITED", "string": "STRING", "bytes": "BYTES",
     "kafka": "KAFKA", "delimited": "DELIMITED", "ksql_json": "JSON",
 }  # fmt: skip
+MAY_HAVE_REGISTRY = ("avro", "protobuf", "json", "ksql_json")
 Stored = TypeVar("Stored")
 
 
@@ -158,6 +159,13 @@ class Definitions:
         if name in self.created or name in self.altered:
             return self.created.get(name) or self.altered[name]
         return None if name in self.deleted else self.log.catalog.topics.find(name)
+
+    def registry_of(self, topic: str, otherwise: str | None) -> str | None:
+        """The registry that has the schemas of a topic: the one of its format, if it says a format that may have one, and else another."""
+        found = self.find_topic(topic)
+        if found is None or found.format is None or found.format.name not in MAY_HAVE_REGISTRY:
+            return otherwise
+        return dict(found.format.settings).get(REGISTRY_URL)
 
     def program_before(self, application: str) -> str:
         """The program of the newest start of an application; empty if it has never started, or is ended by a statement."""

@@ -42,13 +42,14 @@ class KeptValues:
             return
         self._check_numbers()
         topic = self.state.definitions.find_topic(self.known.topic)
+        registry = self.state.definitions.registry_of(self.known.topic, self.state.settings.script.registry)
         if topic is not None and topic.format is not None and topic.format.has_registry:
             self._check_types()
         if not self.state.keeps_case:
             return
         for part, name in (("keys", "KEY_FORMAT"), ("values", "VALUE_FORMAT")):
             format = _format(self.known, name)
-            has_names = format not in BY_PLACE or (self.state.settings.script.registry is not None and format in WITH_REGISTRY)
+            has_names = format not in BY_PLACE or (registry is not None and format in WITH_REGISTRY)
             if has_names or _format(self.new, name) != format:
                 continue
             before, now = _columns(self.known, part), _columns(self.new, part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from streamkit.config import Settings
@@ -141,7 +142,8 @@ def _lowered(
         properties = [one for one in statement.properties if one.name.upper() not in of_query]
         properties += [] if topic is None else [Property(KAFKA_TOPIC, topic)]
         statements.append(replace(statement, properties=tuple(properties)))
-    lowering = ScriptLowering(text, application, script, others.source, others.names(), definitions.type_texts)
+    registry_of = partial(definitions.registry_of, otherwise=script.registry)
+    lowering = ScriptLowering(text, application, script, others.source, others.names(), definitions.type_texts, registry_of)
     topology = lowering.topology(statements)
     if lowering.faults:
         raise SqlError(lowering.faults)

@@ -157,7 +157,7 @@ class SourceReading:
             declaration_of(stored),
             ScriptText(stored.text, stored.name),
             self.definitions.type_texts,
-            self.registry,
+            self.definitions.registry_of(stored.topic, self.registry),
             is_ksql(stored),
             is_stored=True,
         )

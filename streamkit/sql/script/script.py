@@ -121,7 +121,8 @@ class ScriptLowering:
     A script on its way to a topology; `faults` has the errors of all statements.
 
     It begins with `settings`. `others` gives streams and tables that the script does not declare, as sources of the topology, by their names,
-    and `other_names` are those for messages; `types` are those that CREATE TYPE has made before.
+    and `other_names` are those for messages; `types` are those that CREATE TYPE has made before. `registry_of` is the registry of a topic,
+    that of the settings unless it is given.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class ScriptLowering:
         others: OtherSources = no_others,
         other_names: Sequence[str] = (),
         types: Mapping[str, str] | None = None,
+        registry_of: Callable[[str], str | None] | None = None,
     ) -> None:
         self.text = text
         self.settings = self._begun = settings
@@ -140,6 +142,7 @@ class ScriptLowering:
         self.faults: list[SqlFault] = []
         self._name = name
         self._types: dict[str, str] = dict(types or {})
+        self._registry_of = registry_of or (lambda _: self.settings.registry)
         self._sources: dict[str, ScriptSource] = {}
         self._queries: list[WrittenQuery] = []
         self._topology: Topology | None = None
@@ -554,7 +557,7 @@ class ScriptLowering:
         }
         said |= {name: Property(name, value) for name, value in {**target.format.words, "KAFKA_TOPIC": target.topic}.items()}
         read = CreateSource(statement.kind, statement.name, columns, tuple(said.values()), span=statement.span)
-        registry = self.settings.registry
+        registry = self._registry_of(target.topic)
         return (
             DeclaredSource(read, self.text, {}, registry, is_ksql=True, adds_topic=False, is_stored=True)
             .added_to(self._topology)
@@ -563,18 +566,16 @@ class ScriptLowering:
 
     def _format(self, statement: CreateAs, found: LoweredQuery, target: ScriptSource, properties: TopicProperties) -> TopicFormat:
         """The format of a result; in the ksql dialect it has that of the first source where the statement says nothing."""
-        key = found.source.key or ()
+        key, registry = found.source.key or (), self._registry_of(target.topic)
         if not created_in_ksql(target):
-            return topic_format(properties, self.settings.registry, len(key))
+            return topic_format(properties, registry, len(key))
         first = next(statement.query.sources_read(), None)
         source = None if first is None else self._find(first.text)
         inherited = {} if source is None else source.format.words
         window = self._window(found, source) if bounds_in(key, found.source.columns or ()) else None
         columns, said = found.source.columns or (), self.settings.formats
         keys = said.key or KAFKA
-        return KsqlFormat(
-            properties, self.settings.registry, key, columns, window, inherited, said.wraps_one_column, keys
-        ).found()
+        return KsqlFormat(properties, registry, key, columns, window, inherited, said.wraps_one_column, keys).found()
 
     @staticmethod
     def _window(found: LoweredQuery, first: ScriptSource | None) -> str | None:
