@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 import json
 from collections.abc import Sequence
@@ -62,6 +63,7 @@ def _spelt(line: bytes, stored: StoredSource, number: int) -> str:
     A name is found in any case, but within backticks.
     """
     own = [str(one["name"]) for one in stored.columns if one.get("role") != "headers"]
+    times = {str(one["name"]) for one in stored.columns if one["type"] == TIME}
     try:
         text = line.decode("utf-8-sig").strip(" \t\r")
     except UnicodeDecodeError as error:
@@ -72,10 +74,25 @@ def _spelt(line: bytes, stored: StoredSource, number: int) -> str:
         name, place = _DECODER.raw_decode(text, place)
         start = behind_blanks(text, behind_blanks(text, place) + 1)  # behind the colon
         _, place = _DECODER.raw_decode(text, start)
-        members.append(f"{json_text(_column(name, own, stored.name, number))}: {text[start:place]}")
+        column = _column(name, own, stored.name, number)
+        value = _millis(text[start:place], column, number) if column in times else text[start:place]
+        members.append(f"{json_text(column)}: {value}")
         place = behind_blanks(text, place)
         place = behind_blanks(text, place + 1) if text[place] == "," else place
     return f"{{{', '.join(members)}}}".replace("\r", " ")  # between values; texts of JSON have none
+
+
+def _millis(value: str, column: str, number: int) -> str:
+    """The milliseconds of the day that a time as a text says, which its column keeps; another value as it is."""
+    if not value.startswith('"'):
+        return value
+    try:
+        time = dt.time.fromisoformat(json.loads(value))
+    except ValueError:
+        raise bad_request(
+            f'{BODY}, line {number}: column {column!r}: found {value}; expected a time such as "12:00:00"'
+        ) from None
+    return str(((time.hour * 60 + time.minute) * 60 + time.second) * 1_000 + time.microsecond // 1_000)
 
 
 def _column(name: str, own: Sequence[str], source: str, number: int) -> str:

@@ -67,7 +67,10 @@ def unknown_function(function: str, text: str, at: Location | None) -> TopologyE
     """Why a name cannot be called in an expression, with the nearest that can."""
     name = function.lower()
     if is_aggregate(name) or aggregate_named(name) is not None:
-        return TopologyError(f"{text} has an aggregate; expected aggregates only in group_by(...).agg(...)", at)
+        return TopologyError(
+            f"{text} has an aggregate; expected aggregates in agg(…) of groups, or in SELECT beside GROUP BY, and none inside of another",
+            at,
+        )
     if name in OF_CONTEXT:
         return unsupported(name, text, _DEPENDS_ON_CONTEXT, at)
     if name in OF_WINDOWS:

@@ -315,7 +315,7 @@ class QueryNames:
             sources = ", ".join(self.scope.sources)
             return TopologyError(
                 f"there is no source {parts[0]!r}, and no column of that name; the sources are {sources}, "
-                f"{listing(parts[0], [*names, *self.scope.sources])}",
+                f"{listing(parts[0], names, self.scope.sources)}",
                 at,
             )
         hint = self.text.quoting_hint(reference) or advice_on(parts[0])
@@ -348,11 +348,12 @@ def advice_on(name: str) -> str:
     return "; an array is written array(1) here, and ARRAY[1] in the ksql dialect" if name.upper() == "ARRAY" else ""
 
 
-def listing(name: str, names: Iterable[str]) -> str:
-    """The columns that there are, and the nearest to a name."""
+def listing(name: str, names: Iterable[str], sources: Sequence[str] = ()) -> str:
+    """The columns that there are, and the nearest to a name, which may be one of the sources, too."""
     there = list(dict.fromkeys(names))
     if not there:
         return "a SELECT without FROM has no columns"
-    close = difflib.get_close_matches(name.lower(), [one.lower() for one in there], 1)
-    nearest = next((one for one in there if close and one.lower() == close[0]), None)
+    near = [*there, *sources]
+    close = difflib.get_close_matches(name.lower(), [one.lower() for one in near], 1)
+    nearest = next((one for one in near if close and one.lower() == close[0]), None)
     return f"the columns are {', '.join(there)}" + (f"; did you mean {nearest!r}?" if nearest else "")

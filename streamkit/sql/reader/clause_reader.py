@@ -75,7 +75,7 @@ OTHER_CLAUSES = {  # which other SQL has, by their first two words, with the way
     (
         "OVER",
         "(",
-    ): "there is no window over other rows (OVER); group the rows by GROUP BY, with WINDOW TUMBLING, HOPPING or SESSION",
+    ): "there is no window over other rows (OVER); group the rows by GROUP BY, in a query that goes on also by WINDOW",
     (
         "FILTER",
         "(",
@@ -93,7 +93,7 @@ class ClauseReader(ExpressionReader):
 
     row_only = "an expression sees one row, not a query; write the query in FROM, and join it"
     no_star = "* cannot be used in an expression; name the columns one by one"
-    no_other_rows = "it has a window over other rows (OVER); group the rows by GROUP BY, with WINDOW TUMBLING, HOPPING or SESSION"
+    no_other_rows = "it has a window over other rows (OVER); group the rows by GROUP BY, in a query that goes on also by WINDOW"
     no_parameters = "parameters (? and :name) cannot be used; write ${name}, and DEFINE name = 'value' before"
     item_start = -1  # where the item of SELECT begins that is read
     implicit_aliases: frozenset[int] = frozenset()  # the places of words that were read as names without AS

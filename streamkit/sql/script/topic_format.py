@@ -264,13 +264,17 @@ class KsqlFormat:
         if format == KAFKA and len(columns) > 1:
             raise self.properties.error(
                 name,
-                f"KAFKA holds one column, and these are {', '.join(name for name, _ in columns)}; expected {name} = 'JSON', or another format of several",
+                f"the format of {'keys' if name == 'KEY_FORMAT' else 'values'} is KAFKA, which holds one column, and these are "
+                f"{', '.join(one for one, _ in columns)}; expected {name} = 'JSON', or another format of several",
             )
         declared = dict(self.columns)
         for column, type in columns:
             if format == KAFKA and (type not in KAFKA_TYPES or has_times(declared.get(column) or "")):
+                part = "keys" if name == "KEY_FORMAT" else "values"
                 raise self.properties.error(
-                    name, f"KAFKA holds INT, BIGINT, DOUBLE, STRING and BYTES; {column} is {declared.get(column) or type}"
+                    name,
+                    f"the format of {part} is KAFKA, which holds INT, BIGINT, DOUBLE, STRING and BYTES; {column} is "
+                    f"{ksql_type(declared.get(column) or type)}; expected {name} = 'JSON', or another format",
                 )
             if format in (JSON, "JSON_SR") and (kinds := [one for one in _map_keys(type) if one != "string"]):
                 raise self.properties.error(name, f"{format} holds maps with STRING keys; those of {column} are {kinds[0]}")

@@ -382,6 +382,24 @@ def test_values_that_are_inserted_are_as_they_were_written(log, server, ksql):
     assert set(empty.values()) == {None}
 
 
+def test_a_time_of_the_day_is_a_text_or_milliseconds(log, server, ksql):
+    """As INSERT … VALUES takes it; a text that is none is refused with its line."""
+    ksql(
+        "SET 'streamkit.sql.dialect' = 'ksql'; CREATE STREAM hours_of (who STRING, at TIME) WITH (VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+    )
+    rows = [
+        '{"who": "a", "at": "03:04:05"}',
+        '{"who": "b", "AT": 11045123}',
+        '{"who": "c", "at": null}',
+        '{"at": "23:59:59.999"}',
+    ]
+    assert server.post("/inserts-stream", content="\n".join(['{"target": "hours_of"}', *rows])).text.count("ok") == 4
+    with sk.SqlSession(log, engine=None) as session:
+        assert session.query("SELECT `AT` FROM `HOURS_OF`")["AT"].to_pylist() == [11_045_000, 11_045_123, None, 86_399_999]
+    refused = server.post("/inserts-stream", content='{"target": "hours_of"}\n{"at": "noon"}')
+    assert refused.status_code == 400 and "line 2: column 'AT': found \"noon\"; expected a time" in refused.json()["message"]
+
+
 @pytest.mark.parametrize("rows", [0, 1, 2])
 def test_rows_are_acknowledged_in_one_array(log, server, ksql, rows):
     """If a client asks for JSON: an object for each row, or none."""

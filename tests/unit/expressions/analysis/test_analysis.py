@@ -126,7 +126,7 @@ def test_constants_arrive_whole(column, value, type):
         ("cast(c AS foo)", "the type 'foo' cannot be a column's; expected one of boolean, tinyint"),
         ("cast(a AS binary)", r"cannot cast int to binary: .*, in cast\(a AS binary\)"),
         (F.lit(decimal.Decimal("NaN")), "the number NaN cannot be a decimal; write it as float"),
-        (F.sum("a"), r"sum\(a\) has an aggregate; expected aggregates only in group_by"),
+        (F.sum("a"), r"sum\(a\) has an aggregate; expected aggregates in agg\(…\) of groups"),
         (F.sum("a") + F.col("b"), "has an aggregate"),
     ],
 )  # fmt: skip

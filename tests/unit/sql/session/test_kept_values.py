@@ -216,7 +216,7 @@ ALTERED = [
     ("ksql", "VALUE_FORMAT = 'JSON'", "ROWTIME BIGINT", "ROWTIME is a name of ksqlDB's own"),
     ("ksql", "VALUE_FORMAT = 'NATIVE'", "windowend BIGINT", "WINDOWEND is a name of ksqlDB's own"),
     ("ksql", "VALUE_FORMAT = 'JSON', WRAP_SINGLE_VALUE = FALSE", "z INT", "WRAP_SINGLE_VALUE is for values of one column"),
-    ("ksql", "VALUE_FORMAT = 'KAFKA'", "z INT", "KAFKA holds one column"),
+    ("ksql", "VALUE_FORMAT = 'KAFKA'", "z INT", "is KAFKA, which holds one column"),
     ("ksql", "VALUE_FORMAT = 'DELIMITED'", "z ARRAY<INT>", "DELIMITED holds no nested values"),
     ("ksql", "VALUE_FORMAT = 'JSON'", "z MAP<INT, INT>", "JSON holds maps with STRING keys"),
     ("spark", "VALUE_FORMAT = 'JSON'", "_timestamp BIGINT", "'_timestamp' is StreamKit's own"),
