@@ -111,7 +111,7 @@ class SqlMagic:
         if result.table is None or is_arrow:
             return result.table
         table: pa.Table = result.table
-        return table.to_pandas()
+        return table.to_pandas(integer_object_nulls=True)  # floats would lose digits
 
     def _session(self, name: str | None) -> SqlSession:
         names: Mapping[str, Any] = self._shell.user_ns

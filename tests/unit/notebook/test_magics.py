@@ -24,6 +24,14 @@ def shell(log):
         session.close()
 
 
+def test_whole_numbers_keep_their_digits(shell, log):
+    """Also beside a null, where pandas would make floats of them."""
+    log.create_topic("large", "n bigint", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("large", [{"n": 2**53 + 1}, {"n": None}])
+    assert shell.run_line_magic("sql", "SELECT n FROM large")["n"].tolist() == [2**53 + 1, None]
+
+
 def test_a_line_is_a_query(shell):
     """Its rows are a DataFrame of pandas."""
     found = shell.run_line_magic("sql", "SELECT id, customer FROM orders WHERE id < 2 ORDER BY id")
