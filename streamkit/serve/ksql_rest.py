@@ -203,7 +203,8 @@ def close_query(asked: Asked) -> dict[str, Any]:
     assert asked.body is not None, "a POST has a body"
     id = json_object(asked.body.content).get("queryId")
     if not isinstance(id, str) or not asked.live.sql.end(id):
-        raise bad_request(f"there is no query {id!r} that goes on", "the first line of /query-stream has the queryId")
+        found = "the body names no queryId" if id is None else f"there is no query {id!r} that goes on"
+        raise bad_request(found, 'expected {"queryId": "…"}, which the first line of /query-stream has')
     return {}
 
 

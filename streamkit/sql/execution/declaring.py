@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
+
+from streamkit.data_type import to_arrow
 from streamkit.dsl.topology import Topology
 from streamkit.errors import StreamKitError, TopologyError
-from streamkit.expressions.ksql.signature import without_times
+from streamkit.expressions.ksql.signature import ksql_type, without_times
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import OF_KSQLDB
 from streamkit.log.catalog.sql_sources import StoredSource
@@ -131,6 +134,7 @@ def _check_columns_of_schema(
         return  # values have what is declared, or nothing is
     if encoded.format.has_registry and not is_own:  # which gets the next schema
         _check_case(state, encoded.value.names, topic, stored, span)
+        _check_kinds(state, encoded.value, topic, stored, span)
         return
     written = Codec(encoded.format, topic=stored.topic).written.names
     missing = ", ".join(name for name in encoded.value.names if name not in written)
@@ -162,6 +166,34 @@ def _check_case(state: ScriptState, declared: Sequence[str], topic: Topic, store
             f"{', '.join(quoted_name(its) for _, its in near)}, in backquotes",
             span,
         )
+
+
+def _check_kinds(state: ScriptState, declared: Schema, topic: Topic, stored: StoredSource, span: TextSpan) -> None:
+    """TopologyError for a column of another kind than the schema of a topic behind a registry says: it could be neither read nor written."""
+    assert topic.format is not None
+    if topic.format.schema is None:
+        return
+    written = Codec(topic.format, topic=topic.name).written
+    for one in declared:
+        if one.name not in written:
+            continue
+        there = written[one.name].type
+        if None not in (kinds := {_kind(there), _kind(one.type)}) and len(kinds) > 1:
+            raise state.error(
+                f"{one.name} is {ksql_type(there)} in the schema of the values of the topic {topic.name}, and {ksql_type(one.type)} in "
+                f"{stored.name}; expected the type that it has, which a query casts, or another name",
+                span,
+            )
+
+
+def _kind(type: str) -> str | None:
+    """What values of a type are like in a format; None of times and decimals, which some formats write as numbers, and others as texts."""
+    arrow = to_arrow(type)
+    if pa.types.is_temporal(arrow) or pa.types.is_decimal(arrow):
+        return None
+    if pa.types.is_floating(arrow) or pa.types.is_integer(arrow):
+        return "number"
+    return "text" if pa.types.is_string(arrow) or pa.types.is_binary(arrow) else str(arrow.id)
 
 
 def _why_unwritable(state: ScriptState, source: StoredSource) -> str | None:

@@ -511,9 +511,10 @@ def _compiled(
                 raise state.error(reason, statement.span)
             name = statement.name
             adds = state.keeps_case and gets_columns(state.definitions.find_topic(one.topic))
-            raise state.error(
-                f"{reason}{ways_of_result(one.topic, reason if adds else '')}", name.span if name.span.end else statement.span
-            )
+            results = {each.topic for each in state.definitions.sources.values() if each.query is not None}
+            is_replaced = isinstance(statement, CreateAs) and statement.or_replace and one.topic in results
+            ways = ways_of_result(one.topic, reason if adds else "", is_replaced=is_replaced)
+            raise state.error(f"{reason}{ways}", name.span if name.span.end else statement.span)
     return program
 
 

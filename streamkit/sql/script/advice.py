@@ -14,12 +14,14 @@ OF_FILE = (
 )
 
 
-def ways_of_result(topic: str, grown: str) -> str:
+def ways_of_result(topic: str, grown: str, *, is_replaced: bool) -> str:
     """
     What a statement can do whose result does not fit the topic that is there.
 
-    `grown` is why it does not fit, if the topic gets what it lacks by a declaration.
+    `grown` is why it does not fit, if the topic gets what it lacks by a declaration. `is_replaced` says that the topic is that of a former result.
     """
+    if is_replaced:
+        return "\n  in SQL: CREATE OR REPLACE … WITH (BACKFILL = true) builds the result again, whatever has changed"
     adds = (
         f"CREATE STREAM or CREATE TABLE of the topic {topic} with this column, before this statement, adds it; "
         if LACKING in grown

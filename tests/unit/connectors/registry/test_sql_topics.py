@@ -443,6 +443,29 @@ def test_a_query_writes_no_wider_numbers_than_the_schema_has(sql, topic, known, 
             sql.execute(statement)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE STREAM E ({k}, F STRING) {topic}",
+        "ALTER STREAM B ADD COLUMN F STRING",
+        "CREATE OR REPLACE STREAM B ({k}, F STRING) {topic}",
+    ],
+)
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_column_has_the_kind_of_the_schema(sql, topic, format, statement):
+    """One that the topic has as numbers, arrays or structs cannot be declared as texts: nothing could be read or written by it."""
+    given = with_topic(topic, format)
+    sql.execute(f"CREATE STREAM A (ID STRING KEY, V INT, W ARRAY<INT>) {given}; CREATE STREAM B (ID STRING KEY, V INT) {given};")
+    sql.execute("ALTER STREAM A ADD COLUMN F INT; INSERT INTO A VALUES ('a', 1, ARRAY[2], 3);")
+    with pytest.raises(SqlError, match="F is (INTEGER|BIGINT) in the schema of the values of the topic"):
+        sql.execute(statement.format(k="ID STRING KEY, V INT", topic=given))
+    sql.execute(
+        f"CREATE STREAM D (ID STRING KEY, V INT, F BIGINT, W ARRAY<INT>) {given}; INSERT INTO B VALUES ('b', 2); ALTER STREAM B ADD COLUMN Z STRING;"
+    )
+    assert read(sql, "D") == [("a", 1, 3, [2]), ("b", 2, NOTHING[format], [] if format == "PROTOBUF" else None)]
+    assert read(sql, "B")[1] == ("b", 2, None)
+
+
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_topic_keeps_its_registry(registry, log, topic, format, is_first):
