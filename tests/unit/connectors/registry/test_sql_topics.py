@@ -457,7 +457,7 @@ def test_a_column_has_the_kind_of_the_schema(sql, topic, format, statement):
     given = with_topic(topic, format)
     sql.execute(f"CREATE STREAM A (ID STRING KEY, V INT, W ARRAY<INT>) {given}; CREATE STREAM B (ID STRING KEY, V INT) {given};")
     sql.execute("ALTER STREAM A ADD COLUMN F INT; INSERT INTO A VALUES ('a', 1, ARRAY[2], 3);")
-    with pytest.raises(SqlError, match="F is (INTEGER|BIGINT) in the schema of the values of the topic"):
+    with pytest.raises(SqlError, match=r"F is (INTEGER|BIGINT) in the schema of the values of the topic"):
         sql.execute(statement.format(k="ID STRING KEY, V INT", topic=given))
     sql.execute(
         f"CREATE STREAM D (ID STRING KEY, V INT, F BIGINT, W ARRAY<INT>) {given}; INSERT INTO B VALUES ('b', 2); ALTER STREAM B ADD COLUMN Z STRING;"
