@@ -321,9 +321,8 @@ class Codec:
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
         """The rows as values of the format; SchemaError names those that do not fit, or a schema that the registry refuses."""
         if self.format.setting(WINDOW):
-            inner = replace(self, format=windowed_keys.inner_format(self.format), declared=None)
-            names = [name for name in rows.schema.names if name not in windowed_keys.BOUNDS]
-            return windowed_keys.joined(self.format, inner.encode(rows.select(names)), rows)
+            inner, before_window = self._before_window(rows)
+            return windowed_keys.joined(self.format, inner.encode(before_window), rows)
         text = self._text_to_write(rows)
         try:
             found: pa.Array = _WRITERS[self.format.name](self.format, text, rows)
@@ -334,6 +333,23 @@ class Codec:
             return wire.with_header(found, single_object.header(str(text))) if self.format.earlier else found
         assert text is not None
         return wire.with_header(found, self._prefix(text))
+
+    def check_schema(self, rows: pa.RecordBatch) -> None:
+        """
+        SchemaError unless the registry, if there is one, has the schema under which rows are written, or takes it now.
+
+        Only the names and types of the rows are looked at: no row is to blame for what this refuses.
+        """
+        if self.format.setting(WINDOW):
+            inner, before_window = self._before_window(rows)
+            inner.check_schema(before_window)
+        elif self.registry is not None:
+            self._prefix(str(self._text_to_write(rows)))
+
+    def _before_window(self, rows: pa.RecordBatch) -> tuple[Codec, pa.RecordBatch]:
+        """The codec of keys without the window behind them, and the columns that it writes."""
+        names = [name for name in rows.schema.names if name not in windowed_keys.BOUNDS]
+        return replace(self, format=windowed_keys.inner_format(self.format), declared=None), rows.select(names)
 
     def register(self) -> int:
         """Make the format's schema known to the registry, and return its id; SchemaError if it is refused, with both schemas."""

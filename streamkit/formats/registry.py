@@ -149,7 +149,8 @@ class Registry:
         except SchemaError:  # it is refused for itself
             there = "no schema"
         return SchemaError(
-            f"the registry {self.shown} refuses the schema for the subject {subject}, whose compatibility is {mode}: {refused}\n"
+            f"the registry {self.shown} refuses the schema for the subject {subject}, whose compatibility is {mode}: {refused}; expected columns or a "
+            f"schema that it takes, or another compatibility of {subject} in the registry\n"
             f"  there: {there}\n"
             f"  asked for: {text}"
         )

@@ -22,6 +22,7 @@ from streamkit.formats.format import Format
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.decoding import KEY
 from streamkit.plan.event_time import EventTime
+from streamkit.plan.naming import step_of
 from streamkit.plan.operators.decode import VALUE
 from streamkit.plan.operators.encode import Encode
 from streamkit.schema import Schema
@@ -29,15 +30,15 @@ from streamkit.schema import Schema
 
 @kernel(Encode)
 def encode(operator: Encode, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
-    """The rows as key and value bytes; EvaluationError about the first that its format cannot hold."""
+    """The rows as key and value bytes; EvaluationError about the first that its format cannot hold, SchemaError if a registry refuses their schema."""
     (batch,) = inputs
     assert batch is not None
     deleted = deletions_of(batch)
     times = {} if operator.time is None else {TIMESTAMP: _times(operator.time, batch, deleted)}
     keyed = with_one_key(batch, operator.key.names)  # equal keys must have the same bytes
     columns = {
-        KEY: _encoded(operator, KEY, operator.keys, operator.key, keyed, _has_key(operator, batch)),
-        VALUE: _encoded(operator, VALUE, operator.format, operator.value, batch, ~deleted),
+        KEY: _encoded(operator, context, KEY, keyed, _has_key(operator, batch)),
+        VALUE: _encoded(operator, context, VALUE, batch, ~deleted),
     }
     marks = {DELETED: batch[DELETED]} if DELETED in batch.schema.names else {}
     return rows_of({**columns, **record_columns(batch), **times, **marks})
@@ -65,13 +66,15 @@ def _has_key(operator: Encode, batch: pa.RecordBatch) -> Mask:
     return found
 
 
-def _encoded(operator: Encode, part: str, format: Format, columns: Schema, batch: pa.RecordBatch, present: Mask) -> pa.Array:
+def _encoded(operator: Encode, context: Context, part: str, batch: pa.RecordBatch, present: Mask) -> pa.Array:
     """The bytes of the rows that are present, null for the others."""
     if not present.any():
         return pa.nulls(batch.num_rows, pa.binary())
     numbers = np.flatnonzero(present)
+    format, columns = (operator.keys, operator.key) if part == KEY else (operator.format, operator.value)
     rows = rows_of({name: plain(batch[name]) for name in columns.names}).take(pa.array(numbers))
-    codec = _codec(operator.topic, part, format, columns)
+    codec = _codec(operator.format.topic or operator.topic, part, format, columns)
+    _check_schema(operator, context, part, codec, rows)
     try:
         found = codec.encode(rows)
     except SchemaError as error:
@@ -81,6 +84,16 @@ def _encoded(operator: Encode, part: str, format: Format, columns: Schema, batch
     if present.all():
         return found
     return found.take(pa.array(np.cumsum(present) - 1, mask=~present))
+
+
+def _check_schema(operator: Encode, context: Context, part: str, codec: Codec, rows: pa.RecordBatch) -> None:
+    """SchemaError with the user's line if the registry refuses the schema: that would be so for each row, so none is left out for it."""
+    try:
+        codec.check_schema(rows)
+    except SchemaError as error:
+        place = context.program.place_of(operator.id)
+        line = f"\n  at {place}" if place else ""
+        raise SchemaError(f"{step_of(operator.id)}: the {part} cannot be written: {error}{line}") from error
 
 
 def _refused(codec: Codec, rows: pa.RecordBatch, error: SchemaError) -> tuple[int, str]:

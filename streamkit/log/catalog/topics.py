@@ -143,7 +143,7 @@ def alter(transaction: Transaction, now_ms: int, name: str, alteration: Alterati
 
 def rename(transaction: Transaction, name: str, new: str) -> Topic:
     """Give a topic another name, under which its rows, its readers' positions and its writers go on; returns it. TopicNotFoundError, ConfigError."""
-    topic = replace(get(transaction, name), name=new)
+    topic = get(transaction, name).called(new)
     if find(transaction, new) is not None:
         raise ConfigError(f"topic {name} cannot be called {new}: there is a topic of that name")
     transaction.execute("UPDATE topic SET name = ?, declaration = ? WHERE id = ?", (new, json.dumps(topic.to_json()), topic.id))

@@ -147,6 +147,16 @@ class Topic:
         """The topic as the catalog knows it."""
         return replace(self, id=topic_id)
 
+    def called(self, name: str) -> Topic:
+        """The topic under another name; a registry has the schemas of what is written from now on under its subjects."""
+        return replace(self.under_subjects_of(name), name=name)
+
+    def under_subjects_of(self, topic: str) -> Topic:
+        """The topic with a registry that has its schemas under the subjects of another one, if it has a registry."""
+        if self.format is None or not self.format.has_registry:
+            return self
+        return replace(self, format=replace(self.format, topic=topic))
+
     @property
     def declaration(self) -> Topic:
         """The topic as it could be declared again: without what the catalog gave it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -298,7 +298,7 @@ def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, 
     source = with_added_at(known, source, number)
     for one in others:
         KeptValues(state, one, source, span, f"DROP {one.kind.upper()} {one.name} before").check_built()
-    _create_topics(state, program, span)
+    _create_topics(state, program, span, {topic: known.topic})
     for one in others if state.keeps_case else ():
         add_avro_columns(state, replace(one, topic=topic), span)
     state.definitions = replace(state.definitions.with_query(with_built(before, new, source)), numbers=number)
@@ -580,14 +580,19 @@ def _source_of(state: ScriptState, statement: CreateAs, query: StoredQuery, made
     )  # fmt: skip
 
 
-def _create_topics(state: ScriptState, program: Program, span: TextSpan) -> None:
-    """Let the topics that a start of a program would create be created with the script, and their registry know their schemas."""
+def _create_topics(state: ScriptState, program: Program, span: TextSpan, places: Mapping[str, str] | None = None) -> None:
+    """
+    Let the topics that a start of a program would create be created with the script, and their registry know their schemas.
+
+    Those that take the `places` of others later have their schemas under the subjects of these from the beginning, since they write there then.
+    """
     inputs = [state.definitions.topic(source.topic) for source in program.inputs]
     for output in program.outputs:
         if state.definitions.find_topic(output.topic) is None:
             new = next((one for one in program.topics if one.name == output.topic), None)
             partitions = state.log.settings.topic_partitions
             topic = declared_output(output, inputs) if new is None else created(new, partitions)
+            topic = topic.under_subjects_of(places[topic.name]) if places and topic.name in places else topic
             state.definitions = state.definitions.with_topic(topic)
             register_schemas(state, topic, span)
 

@@ -96,11 +96,12 @@ def _codecs(topic: Topic) -> list[Codec]:
     format = topic.format
     if format is None or not format.has_registry or format.schema is None:
         return []
-    found = [Codec(format, topic=topic.name)]
+    subjects_of = format.topic or topic.name
+    found = [Codec(format, topic=subjects_of)]
     if name := format.setting(KEY_FORMAT):
         keys = format_of_keys(name, format, dict(format.settings))
         columns = Schema.from_ddl(format.setting(KEY_SCHEMA))
         columns = without_bounds(columns) if keys.setting(WINDOW) else columns
         if keys.has_registry:
-            found.append(Codec(replace(keys, schema=schema_made_of(keys.name, columns)), topic=topic.name, part=KEY))
+            found.append(Codec(replace(keys, schema=schema_made_of(keys.name, columns)), topic=subjects_of, part=KEY))
     return found

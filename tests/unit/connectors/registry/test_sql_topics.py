@@ -109,6 +109,19 @@ def has_subject(client, subject):
     return True
 
 
+def subjects(registry, start):
+    """The subjects of a registry that begin so."""
+    with urllib.request.urlopen(f"{registry.url}/subjects") as answer:
+        return sorted(name for name in json.load(answer) if name.startswith(start))
+
+
+def forgotten(registry, subject):
+    """Take a subject and its schemas from the registry, of which the process forgets what it knew."""
+    for path in (f"{registry.url}/subjects/{subject}", f"{registry.url}/subjects/{subject}?permanent=true"):
+        urllib.request.urlopen(urllib.request.Request(path, method="DELETE")).close()
+    registry_client._registry.cache_clear()
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("dialect", ["ksql", "spark"])
 def test_a_declaration_makes_the_topic_and_registers_the_schema(session, client, log, topic, format, dialect):
@@ -529,3 +542,92 @@ def test_a_name_in_another_case_than_the_schema_is_refused(session, log, sql, to
         sql.execute(f"CREATE STREAM S (ID STRING KEY, V INT) {with_topic(topic, format)}")
     sql.execute(f"CREATE STREAM S (ID STRING KEY, `v` INT) {with_topic(topic, format)}")
     assert read(sql, "S") == [("a", 1)]
+
+
+REORDERED = {"AVRO": "K, CAST(V AS STRING) AS V, N", "PROTOBUF": "K, N, V", "JSON_SR": "K, CAST(V AS STRING) AS V, N"}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_built_beside_is_asked_of_the_subject_that_it_will_have(sql, client, registry, log, topic, format):
+    """BACKFILL with a schema that the topic's subject refuses is an error; else it is registered there, and no other subject is made."""
+    sql.execute(
+        f"CREATE STREAM S (K STRING KEY, V INT, N STRING) {with_topic(topic, format)}; INSERT INTO S VALUES ('a', 1, 'x');"
+        f"CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT K, V, N FROM S"
+    )
+    assert read(sql, "R") == [("a", 1, "x")]
+    subject = f"{topic}-r-value"
+    known = client.latest(subject)
+    client.set_compatibility(subject, "BACKWARD")
+    changed = f"CREATE OR REPLACE STREAM R WITH (KAFKA_TOPIC = '{topic}-r', BACKFILL = true) AS SELECT {REORDERED[format]} FROM S"
+    with pytest.raises(
+        SqlError, match=rf"refuses the schema for the subject {subject}, .*; expected .* compatibility of {subject}"
+    ):
+        sql.execute(changed)
+    assert client.latest(subject) == known
+    assert log.topics() == [topic, f"{topic}-r"]
+
+    client.set_compatibility(subject, "NONE")
+    sql.execute(changed)
+    sql.execute("INSERT INTO S VALUES ('b', 2, 'y')")
+    read(sql, "R")
+    sql.execute("INSERT INTO S VALUES ('c', 3, 'z')")
+    assert [row[0] for row in read(sql, "R")] == ["a", "b", "c"]
+    found = client.latest(subject)
+    assert columns(found) == [name.split()[-1] for name in REORDERED[format].split(", ")[1:]]
+    assert ids(log, f"{topic}-r") == [found.id] * 3
+    assert log.topic(f"{topic}-r").format.topic == f"{topic}-r"
+    assert subjects(registry, f"{topic}-r") == [subject]
+
+
+def test_the_former_query_goes_on_while_another_schema_is_built(session, registry, topic):
+    """Both write under the subject of the topic until the swap, each under its own schema, and keys do so, too."""
+    with session() as sql:
+        sql.execute(
+            f"CREATE STREAM S (K STRING KEY, V INT, N STRING) {with_topic(topic, 'AVRO', more=', KEY_FORMAT = ' + repr('AVRO'))};"
+            f"CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT K, V, N FROM S; INSERT INTO S VALUES ('a', 1, 'x')"
+        )
+        assert read(sql, "R") == [("a", 1, "x")]
+        sql.execute("PAUSE ALL")
+        sql.execute(f"CREATE OR REPLACE STREAM R WITH (KAFKA_TOPIC = '{topic}-r', BACKFILL = true) AS SELECT K, N FROM S")
+        sql.execute("INSERT INTO R VALUES ('r', 5, 'r')")
+        assert sql.execute("SELECT * FROM R")[0].table.num_rows == 2
+        sql.execute("INSERT INTO S VALUES ('b', 2, 'y'); RESUME ALL")
+        assert read(sql, "R") == [("a", "x"), ("b", "y")]
+
+    assert subjects(registry, f"{topic}-r") == [f"{topic}-r-key", f"{topic}-r-value"]
+
+
+def test_a_schema_that_is_refused_later_ends_the_run(sql, client, registry, log, topic):
+    """Each row would be lost for it, so the query has the error of the registry, and goes on where it was once the schema is taken."""
+    sql.execute(
+        f"CREATE STREAM S (K STRING KEY, V INT) {with_topic(topic, 'JSON')};"
+        f"CREATE STREAM R {with_topic(f'{topic}-r', 'AVRO')} AS SELECT K, V FROM S"
+    )
+    subject = f"{topic}-r-value"
+    forgotten(registry, subject)
+    client.id_of(subject, "AVRO", VALUE_SCHEMAS["AVRO"].replace('"int"', '"string"'), register=True)
+    client.set_compatibility(subject, "BACKWARD")
+    sql.execute("INSERT INTO S VALUES ('a', 1)")
+    sql.catch_up()
+    (query,) = sql.execute("SHOW QUERIES")[0].table.to_pylist()
+    assert query["state"] == "ERROR"
+    assert f"the value cannot be written: the registry {client.shown} refuses" in query["failure"]
+
+    client.set_compatibility(subject, "NONE")
+    sql.execute("RESUME ALL")
+    assert read(sql, "R") == [("a", 1)]
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_a_refused_schema_is_no_bad_record(registry, client, topic, policy):
+    """It ends the run of a topology in Python whatever `on_error` says, while a value that does not fit the schema is left out."""
+    client.id_of(f"{topic}-value", "AVRO", VALUE_SCHEMAS["AVRO"].replace('"int"', '"string"'), register=True)
+    client.set_compatibility(f"{topic}-value", "BACKWARD")
+    app = sk.Topology("app", on_error=policy)
+    rows = app.stream("in", schema="id string, V int", key="id")
+    rows.to(topic, value_format="avro", format_settings={"schema.registry.url": registry.url})
+    with (
+        TopologyTestDriver(app) as driver,
+        pytest.raises(SchemaError, match=rf"the value cannot be written: .* subject {topic}-value(?s:.*)at .*test_sql_topics.py"),
+    ):
+        driver.pipe("in", {"id": "a", "V": 1})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.topic.formats import declare_format
 from streamkit.log.topic.settings import SETTINGS, check_settings
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.schema import Schema
@@ -107,3 +109,16 @@ def test_a_topic_is_one_line_and_a_small_table():
     assert repr(topic) == "Topic('orders': user string NOT NULL, amount double; key user; partitions 4; settings retention.ms=-1)"
     shown = topic._repr_html_()
     assert "topic orders: key user; partitions 4" in shown and "<tr><td>amount</td><td>double</td><td>yes</td></tr>" in shown
+
+
+def test_a_topic_under_another_name_has_the_subjects_of_that_name():
+    """So what a registry has of a topic is where its readers look, wherever the topic came from; one without a registry has none."""
+    settings = {"schema.registry.url": "http://127.0.0.1:1"}
+    built = declare_topic("totals-2", format=declare_format("avro", settings=settings))
+    assert built.format is not None and built.format.topic == "totals-2"
+
+    for before in (built, built.under_subjects_of("totals")):
+        now = before.called("totals")
+        assert (now.name, now.format) == ("totals", replace(built.format, topic="totals"))
+    plain = declare_topic("totals-2", SCHEMA)
+    assert plain.called("totals") == replace(plain, name="totals")
