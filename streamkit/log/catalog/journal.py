@@ -114,6 +114,7 @@ class _JournalFile:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._closing = weakref.finalize(self, _close, descriptor)
+        self._closing.atexit = False  # threads that nobody waits for use it to the end of the process
         self._texts: set[str] = set()  # that this process has written into it
 
     @classmethod

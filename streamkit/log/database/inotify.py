@@ -13,11 +13,10 @@ import ctypes
 import errno
 import os
 import select
-import weakref
 from contextlib import suppress
 from typing import final
 
-from streamkit.log.database.waker import Waker, close_all
+from streamkit.log.database.waker import Waker, closing
 
 _IN_ATTRIB = 0x00000004  # linux/inotify.h
 _EVENTS_BYTES = 16 * 1024
@@ -42,7 +41,7 @@ class InotifyListener:
         if not hasattr(libc, "inotify_init1"):
             raise OSError(errno.ENOSYS, "this system has no inotify")
         self._inotify = _checked(libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-        self._close = weakref.finalize(self, close_all, [self._inotify])
+        self._close = closing(self, [self._inotify])
         _checked(libc.inotify_add_watch(self._inotify, os.fsencode(path), _IN_ATTRIB))
         self._waker = Waker()
         self._ready = select.poll()

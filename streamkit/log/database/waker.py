@@ -15,7 +15,7 @@ class Waker:
 
     def __init__(self) -> None:
         self._ends = os.pipe()
-        self._close = weakref.finalize(self, close_all, self._ends)
+        self._close = closing(self, self._ends)
         for end in self._ends:
             os.set_blocking(end, False)
 
@@ -37,7 +37,13 @@ class Waker:
         self._close()
 
 
-def close_all(descriptors: Sequence[int]) -> None:
-    """Close them."""
+def closing(owner: object, descriptors: Sequence[int]) -> weakref.finalize[[Sequence[int]], object]:
+    """What closes descriptors when it is called, or else when their owner is gone."""
+    found = weakref.finalize(owner, _close_all, descriptors)
+    found.atexit = False  # threads that nobody waits for use them to the end of the process
+    return found
+
+
+def _close_all(descriptors: Sequence[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -350,3 +352,26 @@ def test_queries_are_shown_with_what_they_do(sql, runner):
     assert facts["CTAS_PAGES_1: application"] == "sql-CTAS_PAGES_1"
     assert facts["CTAS_PAGES_1: records read"] == "2" and facts["CTAS_PAGES_1: lag"] == "0"
     assert [value for name, value in facts.items() if "left out by" in name and "null_key" in name] == ["1"]
+
+
+LEFT_OPEN = """
+import atexit, sys, time
+atexit.register(time.sleep, 0.3)  # runs last, so that threads have time to fail
+import streamkit as sk
+
+log = sk.open_log(sys.argv[1])
+sql = sk.SqlSession(log, engine="local")
+sql.execute("CREATE STREAM s (k STRING KEY, v INT); CREATE STREAM p AS SELECT k, v FROM s; INSERT INTO s (k, v) VALUES ('a', 1)")
+sql.catch_up()
+sql.execute("INSERT INTO s (k, v) VALUES ('b', 2)")
+raise SystemExit(3)
+"""
+
+
+def test_a_script_may_end_without_closing_its_session(tmp_path):
+    """Its threads say nothing while the process ends, so that an error of the script is all that is seen, and the queries go on later."""
+    done = subprocess.run([sys.executable, "-c", LEFT_OPEN, tmp_path / "log"], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+    with sk.open_log(tmp_path / "log") as log, SqlSession(log, engine="local") as sql:
+        assert sql.catch_up(60)
+        assert sql.query("SELECT k FROM p").num_rows == 2
