@@ -9,8 +9,9 @@ from typing import ClassVar
 from streamkit.data_type import element_of, entry_of
 from streamkit.errors import TopologyError
 from streamkit.plan.analysis import Analyzer
+from streamkit.plan.explosion import Explosion
 from streamkit.plan.expression import Expression, TypedExpression
-from streamkit.plan.expression_text import expression_text, shown_text
+from streamkit.plan.expression_text import expression_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.operator import Names, Operator, listed, referenced
 from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
@@ -103,6 +104,10 @@ class Explode(Operator):
         how = f"{'outer, ' if self.outer else ''}{'with positions, ' if self.position else ''}"
         return rows.but(f"{rows.rows} for each of {how}{rows.text(self.expression)}", kept)
 
+    @property
+    def explosion(self) -> Explosion:
+        """What is computed of each batch."""
+        return Explosion(self.expression, self.columns, self.outer, self.position, self.drops)
+
     def text(self) -> str:
-        function = f"{'pos' if self.position else ''}explode{'_outer' if self.outer else ''}"
-        return f"{function}: {listed(self.columns)} of {shown_text(self.expression)}"
+        return self.explosion.text()

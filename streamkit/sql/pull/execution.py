@@ -21,9 +21,9 @@ from streamkit.expressions.analysis.arrow import evaluate_all, mask
 from streamkit.expressions.core.failing_rows import first_failure
 from streamkit.expressions.core.operation import columns_of
 from streamkit.names import ORDER
+from streamkit.plan.explosion import Explosion
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_places import ExpressionPlaces, part_place
-from streamkit.plan.operators.explode import Explode
 from streamkit.sql.lowering.joining import FULL, LEFT, RIGHT
 from streamkit.sql.pull.abandonment import check_waited_for
 from streamkit.sql.pull.matching import NO_ROW, PAIRS_MAX, Matching, OrderKey
@@ -219,7 +219,7 @@ def _where(condition: TypedExpression, rows: pa.Table) -> pa.Table:
     return pa.Table.from_batches(batches, rows.schema)
 
 
-def _exploded(explosion: Explode, rows: pa.Table, plan: PullPlan) -> pa.Table:
+def _exploded(explosion: Explosion, rows: pa.Table, plan: PullPlan) -> pa.Table:
     batches = []
     for batch in rows.to_batches(max_chunksize=BATCH_ROWS) or [one_batch(rows)]:
         check_waited_for()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from streamkit.errors import Location
 from streamkit.names import ORDER
+from streamkit.plan.explosion import Explosion
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.expression_places import ExpressionPlaces
-from streamkit.plan.operators.explode import Explode
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.pull.input import PullInput
 from streamkit.sql.pull.source import RECORD_TYPES, TopicRows
@@ -95,7 +95,7 @@ class PullPlan:
     is_in_order: bool = False
     limit: int | None = None
     is_distinct: bool = False
-    explosion: Explode | None = None
+    explosion: Explosion | None = None
     of_records: tuple[str, ...] = ()
     places: Mapping[str, Location] = field(default_factory=dict, compare=False, repr=False)
     where_at: Location | None = field(default=None, compare=False, repr=False)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of
+from streamkit.dsl.explosion import explosion_of
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.topology import Topology
 from streamkit.errors import EvaluationError, Location, TopologyError
@@ -14,11 +15,10 @@ from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.expressions.ksql.signature import ksql_type
 from streamkit.plan.dotted_name import parts_of
+from streamkit.plan.explosion import Explosion
 from streamkit.plan.expression import Call, Cast, Expression, Literal, Reference, TypedExpression
 from streamkit.plan.expression_places import noted_places
 from streamkit.plan.expression_text import OF_KSQL, expression_text, function_text, shown_text
-from streamkit.plan.operators.explode import Explode, ExplodeNode
-from streamkit.plan.steps import UNSTAGED
 from streamkit.sql.lowering.exploding import ChosenItem, Exploding
 from streamkit.sql.lowering.expression_parts import calls, is_aggregate, is_exploding, references
 from streamkit.sql.lowering.grouping import Aggregation, GroupedItems
@@ -189,22 +189,21 @@ class _PullPlanning:
 
     def _exploded(
         self, found: JoinedSides, items: tuple[ChosenItem, ...]
-    ) -> tuple[JoinedSides, tuple[ChosenItem, ...], Explode | None]:
+    ) -> tuple[JoinedSides, tuple[ChosenItem, ...], Explosion | None]:
         """The sides with the columns of elements, the items over these, and what makes their rows; None if SELECT has no such function."""
-        first = next((item for item in items if calls(item.expression, is_exploding)), None)
-        if first is None:
+        if not any(calls(item.expression, is_exploding) for item in items):
             return found, items, None
         scope, rows = found.scope, found.scope.rows
         if found.is_of_records or not found.sides or not self.meaning.names_results:  # ksqlDB refuses it over tables alone
             rows = Topology("query", time_zone=self.time_zone).stream("rows", schema="row int")
         behind, items = Exploding(self.text).exploded(replace(scope, rows=rows), items)
-        node, at = behind.rows.node, self.text.at(first.span)
-        assert isinstance(node, ExplodeNode), "which is the step for it"
+        assert isinstance(behind.rows, Stream), "rows of elements are a stream"
         assert scope.schema is not None, "the columns of all sources are known"
-        ((_, value),) = scope.analyzer.project(scope.schema, [("value", node.expression)], at)
-        node.types_of(value)
-        explosion = Explode("explode", UNSTAGED, (), value, node.names, node.outer, node.position)
-        return replace(found, scope=replace(behind, rows=scope.rows)), items, explosion
+        return (
+            replace(found, scope=replace(behind, rows=scope.rows)),
+            items,
+            explosion_of(behind.rows, scope.schema, scope.analyzer),
+        )
 
     def _order(self, names: QueryNames, items: Sequence[ChosenItem]) -> tuple[tuple[ChosenItem, ...], tuple[PlannedOrder, ...]]:
         """What is computed beside the result for the order, and the order."""
