@@ -32,10 +32,10 @@ from streamkit.sql.execution.seen_columns import SeenColumns
 from streamkit.sql.execution.topic_fit import misfit
 from streamkit.sql.ksql.expressions import PSEUDO_COLUMNS
 from streamkit.sql.lowering.ksql_meaning import KSQL
-from streamkit.sql.lowering.scope import QuerySource, key_in_order
+from streamkit.sql.lowering.scope import OF_ROWS, QuerySource, key_in_order
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.pull.relation import PullRelation
-from streamkit.sql.pull.source import RECORD_TYPES, StoreRows, TopicRows
+from streamkit.sql.pull.source import RECORD_TYPES, ReadRows, StoreRows, TopicRows
 from streamkit.sql.script.declared_source import HEADERS_ROLE, DeclaredSource, ReadTopic, table_with_records
 from streamkit.sql.script.properties import NATIVE
 from streamkit.sql.script.script import ScriptSource
@@ -101,8 +101,11 @@ class SourceReading:
         source, schema, key = self._columns_read(stored)
         kept = self._store(stored, schema, key)
 
-        def timed(names: Sequence[str]) -> TopicRows:
-            return self._topic_rows(stored, source, schema, key).with_records({name: PSEUDO_COLUMNS[name] for name in names})
+        def timed(names: Sequence[str]) -> ReadRows:
+            topic = self._topic_rows(stored, source, schema, key)
+            if kept is None:
+                return topic.with_records({name: PSEUDO_COLUMNS[name] for name in names})
+            return replace(kept, records=topic.records_alone({name: PSEUDO_COLUMNS[name] for name in OF_ROWS}))
 
         is_timed = stored.kind == TABLE and is_ksql(stored)
         return PullRelation(source.rows, kept or self._topic_rows(stored, source, schema, key), timed if is_timed else None)

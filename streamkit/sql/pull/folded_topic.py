@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.arrays import Mask
+from streamkit.arrays import Integers, Mask
 from streamkit.chunks import one_batch
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.log.values.keys import encode_keys
@@ -47,9 +47,15 @@ class _RowsByKey:
 
     def find(self, keys: pa.BinaryArray) -> pa.RecordBatch:
         """The rows of those of the keys that have one here."""
+        places = self.places(keys)
+        return self.rows.take(pa.array(places[places != NOWHERE]))
+
+    def places(self, keys: pa.BinaryArray) -> Integers:
+        """Where the row of each of the keys is; -1 for one that has none here."""
         found = self.index.find(keys)
-        found = found[found != NOWHERE]
-        return self.rows.take(pa.array(found[self.alive[found]]))
+        is_there = found != NOWHERE
+        is_there[is_there] = self.alive[found[is_there]]
+        return np.where(is_there, found, NOWHERE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +103,17 @@ class FoldedTopic:
         """The rows of some keys, each given once by a value in each array."""
         keys = encode_keys(key)
         return pa.Table.from_batches([part.find(keys) for part in self.parts], self.schema)
+
+    def beside(self, key: Sequence[pa.Array], names: Sequence[str]) -> pa.Table:
+        """Some columns of the row of each of some keys, in their order; nulls for a key that has none."""
+        keys = encode_keys(key)
+        found, start = np.full(len(keys), NOWHERE, np.int64), 0
+        for part in self.parts:
+            places = part.places(keys)
+            found = np.where(places == NOWHERE, found, places + start)
+            start += part.rows.num_rows
+        every = pa.Table.from_batches([part.rows for part in self.parts], self.schema)
+        return every.select(names).take(pa.array(found, mask=found == NOWHERE))
 
     def count(self) -> int:
         """How many rows there are."""

@@ -91,6 +91,7 @@ def path_in_store(wanted: PullInput, view: StoreView) -> ReadPath:
     source, stored = wanted.source, StoredRows(view.program, view.store)
     assert isinstance(source, StoreRows), "other sources have no store"
     what = f"the store {source.store} of {source.application}"
+    what += "" if source.records is None else f" with the records of the topic {source.records.topic}"
     keys = wanted.wanted_keys(stored)
     if keys is not None:
         return ReadPath(LOOK_UP, what, _count(len(keys[0]), "key"), view.count())

@@ -20,7 +20,7 @@ from streamkit.engine.epoch.order import order_keys
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.expressions.analysis.arrow import mask
 from streamkit.expressions.core.operation import columns_of
-from streamkit.log.catalog import span, topics
+from streamkit.log.catalog import applications, span, topics
 from streamkit.log.catalog.span import ManifestSlice
 from streamkit.log.consume.reader import EVER, TimeRange, read_placed, rows_within
 from streamkit.log.database.database import Transaction
@@ -33,11 +33,11 @@ from streamkit.names import DELETED, OFFSET, ORDER, TIMESTAMP
 from streamkit.sql.pull.abandonment import check_waited_for
 from streamkit.sql.pull.folded_topic import FoldedTopic, newest_of_each
 from streamkit.sql.pull.input import PullInput, ReadPath, path_in_store, path_in_stream, path_in_table
-from streamkit.sql.pull.source import StoreRows, TopicRows
+from streamkit.sql.pull.source import ReadRows, StoreRows, TopicRows
 from streamkit.state.stored_rows import StoredRows
 from streamkit.state.view import StoreView, open_view, views_at_now
 
-ATTEMPTS = 4  # to read slabs that are merged and deleted meanwhile
+ATTEMPTS = 4  # to read slabs that are merged and deleted meanwhile, and stores whose epochs are committed
 PIECE_ROWS = 1 << 20  # of a topic that is folded for the first time, at once
 
 
@@ -104,15 +104,33 @@ class PullReader:
 
     def _read(self, inputs: Sequence[PullInput]) -> list[pa.Table]:
         now = [one.source for one in inputs if isinstance(one.source, StoreRows) and one.as_of_ms is None]
-        topics_read = [(one.source, one.as_of_ms is None) for one in inputs if isinstance(one.source, TopicRows)]
+        topics_read = [(topic, one.as_of_ms is None) for one in inputs if (topic := _topic_of(one.source)) is not None]
         if not topics_read and len(now) == 1:  # one call of one view sees one moment anyway
             return self._gathered(inputs, [self._view(now[0])], [])
+        if len(now) == len(inputs) == len(topics_read) == 1 and (found := self._between_epochs(inputs[0], now[0])) is not None:
+            return found
         with views_at_now(
             [self._view(one) for one in now],
             self.log.catalog,
             lambda transaction: [self._cut(one, transaction, is_kept=is_kept) for one, is_kept in topics_read],
         ) as (held, cuts):
             return self._gathered(inputs, held, cuts)
+
+    def _between_epochs(self, wanted: PullInput, source: StoreRows) -> list[pa.Table] | None:
+        """
+        The rows of a store with what is known of their records, by the view that is kept; None if epochs were committed meanwhile, again and again.
+
+        So a look-up costs what was committed since the one before, while a view that holds one moment reads all there is again.
+        """
+        look = partial(applications.moment_of, name=source.application)
+        records = _topic_of(source)
+        assert records is not None, "without records one call is enough"
+        for _ in range(ATTEMPTS):
+            before, cut = self.log.catalog.read(lambda transaction: (look(transaction), self._cut(records, transaction)))
+            found = self._gathered([wanted], [self._view(source)], [cut])
+            if self.log.catalog.read(look) == before:
+                return found
+        return None
 
     def _gathered(self, inputs: Sequence[PullInput], views: Sequence[StoreView], cuts: Sequence[TopicCut]) -> list[pa.Table]:
         """The rows of each input; `views` are those of stores as they are now, `cuts` those of topics."""
@@ -121,7 +139,10 @@ class PullReader:
         for one in inputs:
             if isinstance(one.source, StoreRows):
                 view = next(next_view) if one.as_of_ms is None else _AsOf(self._view(one.source), one.as_of_ms)
-                found.append(_chosen(one, _rows_of_store(one, view)))
+                rows = _rows_of_store(one, view)
+                if one.source.records is not None:
+                    rows = self._with_records(one, one.source.records, rows, next(next_cut))
+                found.append(_chosen(one, rows))
             elif one.source.is_stream:
                 found.append(self._rows_of_stream(one, one.source, next(next_cut)))
             else:
@@ -154,6 +175,18 @@ class PullReader:
             return self._folded_from(source, cut, wanted.as_of_ms).rows()
         key, table = wanted.key_of_table(), self._table(source, cut)
         return table.rows() if key is None else table.find(key)
+
+    def _with_records(self, wanted: PullInput, source: TopicRows, rows: pa.Table, cut: TopicCut) -> pa.Table:
+        """The rows of a store with what is known of their records."""
+        is_now = wanted.as_of_ms is None
+        table = self._table(source, cut) if is_now else self._folded_from(source, cut, wanted.as_of_ms)
+        names = [name for name, _ in source.of_rows]
+        found = []
+        for batch in rows.to_batches():
+            records = table.beside([batch.column(name) for name in source.key], names)
+            columns = [*pa.Table.from_batches([batch]).columns, *records.columns]
+            found.append(pa.Table.from_arrays(columns, schema=wanted.source.read_schema.arrow))
+        return pa.concat_tables([wanted.source.read_schema.arrow.empty_table(), *found])
 
     def _table(self, source: TopicRows, cut: TopicCut) -> FoldedTopic:
         """The table as of the cut, which stays for the next query."""
@@ -276,6 +309,11 @@ def _rows_of_store(wanted: PullInput, view: StoreView | _AsOf) -> pa.Table:
         return source.results(view.many(pa.table(keys, names=list(stored.key.names))))
     filters = wanted.store_filters
     return source.results(view.bounded(filters.wanted(stored), filters.whole_key(stored)))
+
+
+def _topic_of(source: ReadRows) -> TopicRows | None:
+    """The topic that a source reads, be it for what is known of the records of a store's rows; None if it reads none."""
+    return source.records if isinstance(source, StoreRows) else source
 
 
 def read_names(wanted: PullInput) -> tuple[str, ...]:

@@ -66,6 +66,10 @@ class TopicRows:
         added = [SchemaColumn(name, OF_RECORDS[of_record]) for name, of_record in names.items()]
         return replace(self, schema=Schema((*self.schema, *added)), of_rows=tuple(names.items()))
 
+    def records_alone(self, names: Mapping[str, str]) -> TopicRows:
+        """As `with_records`, beside the key alone; a record that cannot be read is none of a row."""
+        return replace(self, schema=self.schema.select(self.key), skips_unreadable=True).with_records(names)
+
     @cached_property
     def read_schema(self) -> Schema:
         """The columns that can be read: of a stream those of its records, and the order key of each, too."""
@@ -182,19 +186,26 @@ def _record_column(rows: pa.RecordBatch, name: str) -> pa.Array:
 
 @dataclass(frozen=True)
 class StoreRows:
-    """A store of an application, and the steps behind it that choose and compute columns of its rows."""
+    """
+    A store of an application, and the steps behind it that choose and compute columns of its rows.
+
+    With `records`, what is known of the newest record of each key in the topic that has the same rows, these columns are beside those of the
+    schema: null in a row whose key has no record there, or a deletion.
+    """
 
     application: str
     store: str
     schema: Schema
     key: tuple[str, ...]
     steps: tuple[RowStep, ...] = ()
+    records: TopicRows | None = None
     is_stream = False
 
-    @property
+    @cached_property
     def read_schema(self) -> Schema:
         """The columns that an expression may read."""
-        return self.schema
+        of_rows = () if self.records is None else [self.records.schema[name] for name, _ in self.records.of_rows]
+        return Schema((*self.schema, *of_rows))
 
     def results(self, rows: pa.Table) -> pa.Table:
         """The rows behind the steps, with the columns of the schema."""
@@ -207,8 +218,10 @@ class StoreRows:
         return pa.Table.from_batches(batches, self.schema.arrow)
 
     def of_store(self, comparison: ColumnComparison) -> ColumnComparison | None:
-        """A comparison of a column of the result as one of a column of the store; None if it was computed on the way."""
+        """A comparison of a column of the result as one of a column of the store; None if it was computed on the way, or is of the records."""
         name = comparison.column
+        if name not in self.schema:
+            return None
         for step in reversed(self.steps):
             if step.columns is not None:
                 expression = dict(step.columns).get(name)

@@ -59,6 +59,9 @@ def test_newest_rows(parts, limit):
     keys = [("a", 1), ("b", None), ("c", 2), ("d", 1)]
     found = table.find([pa.array([k for k, _ in keys]), pa.array([j for _, j in keys], pa.int32())])
     assert as_dict(found) == {key: value for key, value in expected(seen).items() if key in keys}
+    asked = [*keys, (None, None), *keys[:1]]
+    beside = table.beside([pa.array([k for k, _ in asked]), pa.array([j for _, j in asked], pa.int32())], ["v"])
+    assert beside.to_pylist() == [{"v": expected(seen).get(key)} for key in asked]
 
 
 @examples(200)
