@@ -93,6 +93,9 @@ class Traits:
     are_records: bool = False
     """Whether each row is a record of a topic as it was read, whatever its columns are now: it has a partition and an offset there."""
 
+    offsets_order_keys: bool = False
+    """Whether the records of each key lie in one partition of one topic, so that their offsets say in which order they came."""
+
     has_own_key: bool = False
     """Whether a step gave each row its key, so that one of nulls alone is a key of nulls, and not that of a record without a key."""
 

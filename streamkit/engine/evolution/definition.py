@@ -13,6 +13,8 @@ from typing import TypeVar
 
 from streamkit.data_type import element_of
 from streamkit.expressions.aggregates import AGGREGATES, state_columns
+from streamkit.expressions.aggregates.ksql.kept_values import AS_THEY_COME
+from streamkit.names import OFFSET
 from streamkit.plan.duration import duration_text
 from streamkit.plan.earlier_program import GROUP_SUFFIX
 from streamkit.plan.expression import TypedAggregate, TypedExpression
@@ -32,6 +34,7 @@ TOPIC = "the topic"  # begins the parts that are topics of streams
 KEPT = "the time for which it keeps records"
 MADE_OF = " = "  # between the type of a column and what it is made of
 OF_VALUES = ", of "  # between how an aggregate is kept and the types of its values
+BY_OFFSET = f"coalesce({OFFSET}, -1)"  # the order that EARLIEST_BY_OFFSET and LATEST_BY_OFFSET have of records
 FOR = "-for-"  # in the name of a copy of a table that joins of another stage look up
 
 
@@ -118,6 +121,7 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[Diffe
     """What differs between two definitions, whatever their order."""
     parts = dict.fromkeys([*before, *now])
     found = [Difference(part, before.get(part), now.get(part)) for part in parts if before.get(part) != now.get(part)]
+    found = [one for one in found if not _goes_by_arrival_now(one)]
     # The key of a further input that came or went did so with its topics.
     found = [one for one in found if None not in (one.before, one.now) or not one.part.startswith(OTHER_KEY)]
     found = [one for one in found if one.part != KEPT] or found  # it follows from the others
@@ -180,6 +184,13 @@ def hindrance(
 def _kept_as(part: str, text: str | None) -> str:
     """What a part is kept as, without what its column is made of."""
     return (text or "").partition(MADE_OF)[0] if part.startswith(COLUMN) else text or ""
+
+
+def _goes_by_arrival_now(one: Difference) -> bool:
+    """Whether an aggregate that went by offsets goes by arrival: the records of before are the earlier ones then, as they were."""
+    if one.before is None or one.now is None or not one.part.startswith(AGGREGATE):
+        return False
+    return BY_OFFSET in one.before and one.before.replace(BY_OFFSET, str(AS_THEY_COME)) == one.now
 
 
 def _is_of_other_values(one: Difference) -> bool:

@@ -115,7 +115,7 @@ class SelectKey(ProjectNode):
         return typed(chosen.items(), rows.schema, analyzer, self.at)
 
     def traits_over(self, below: Sequence[Traits]) -> Traits:
-        return replace(super().traits_over(below), has_own_key=bool(self.columns))
+        return replace(super().traits_over(below), has_own_key=bool(self.columns), offsets_order_keys=False)
 
     def key_of(self, key: Key) -> Key:
         return tuple(name for name, _ in self.columns)

@@ -103,7 +103,7 @@ class StreamSource(SourceNode):
             )
 
     def traits_over(self, below: Sequence[Traits]) -> Traits:
-        return replace(super().traits_over(below), may_lead=self.jump_ms is not None, are_records=True)
+        return replace(super().traits_over(below), may_lead=self.jump_ms is not None, are_records=True, offsets_order_keys=True)
 
     def text(self) -> str:
         bound = "" if self.jump_ms is None else f", jumps of at most {duration_text(self.jump_ms)}"

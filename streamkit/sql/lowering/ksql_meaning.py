@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from streamkit.errors import Location, TopologyError
+from streamkit.expressions.aggregates.ksql.kept_values import AS_THEY_COME
 from streamkit.expressions.ksql.signature import has_times
 from streamkit.names import OFFSET, WINDOW_END, WINDOW_START
 from streamkit.plan.expression import Call, Expression, Literal, PartReplacement, Reference
@@ -35,6 +36,10 @@ class KsqlDialect(Meaning):
     asks_for_grace: bool = False
     names_results: bool = field(default=True, kw_only=True)
     expressions: KsqlMeaning = field(default_factory=KsqlMeaning)
+
+    def by_arrival(self) -> KsqlDialect:
+        """EARLIEST_BY_OFFSET and LATEST_BY_OFFSET go by the order in which an aggregate gets the records, behind those that have an offset."""
+        return replace(self, expressions=replace(self.expressions, order=Literal(AS_THEY_COME)))
 
     def prepared(self, expression: Expression) -> Expression:
         """Comparisons in which a text beside a pseudo column that counts milliseconds is milliseconds, too."""

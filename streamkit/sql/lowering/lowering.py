@@ -122,7 +122,19 @@ class QueryLowering:
         return (result.key or ())[:1] if is_needed else ()
 
     def _names(self, scope: Scope) -> QueryNames:
-        return QueryNames(scope, self.text, self.meaning, BOUNDS if self.query.window is not None else ())
+        is_ordered = isinstance(scope.rows, Stream) and scope.rows.node.traits.offsets_order_keys and self._has_whole_key(scope)
+        meaning = self.meaning if is_ordered else self.meaning.by_arrival()
+        return QueryNames(scope, self.text, meaning, BOUNDS if self.query.window is not None else ())
+
+    def _has_whole_key(self, scope: Scope) -> bool:
+        """Whether the records of each group have one key."""
+        named = [parts_of(one.expression.name) for one in self.query.group_by or () if isinstance(one.expression, Reference)]
+        found = {
+            column.column
+            for parts in named
+            for column in scope.named(parts[-1], parts[0] if len(parts) > 1 else None, keeps_case=self.meaning.names_results)
+        }
+        return bool(scope.key) and found.issuperset(scope.key or ())
 
     def _error(self, message: str, span: TextSpan) -> TopologyError:
         return self.text.error(message, span)

@@ -39,6 +39,10 @@ class Meaning:
         """A name as it is compared with others: ksqlDB's differ by case, Spark's do not."""
         return name if self.names_results else name.lower()
 
+    def by_arrival(self) -> Meaning:
+        """The meaning where the offsets of records do not say in which order they came."""
+        return self
+
     def prepared(self, expression: Expression) -> Expression:
         """The expression before its names are resolved, in which nothing is left that depends on how a name is written."""
         return expression

@@ -44,6 +44,7 @@ def planned(
     """The plan of a query that is run once; TopologyError at the place of what is wrong."""
     if not meaning.names_results:
         meaning = replace(meaning, record_columns=tuple(dict.fromkeys((*meaning.record_columns, *RECORD_COLUMNS))))
+    meaning = meaning.by_arrival()  # rows come in the order in which aggregates have the records
     text = text.in_dialect(is_ksql=meaning.names_results)
     with noted_places() as parts:
         plan = _PullPlanning(query, relations, text, replace(meaning, shows_bounds=True), time_zone).plan()

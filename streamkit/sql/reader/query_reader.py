@@ -57,7 +57,8 @@ class QueryReader(ClauseReader):
             raise NestedTooDeeplyError(f"queries are nested too deeply; expected at most {QUERIES_MAX} levels", self.word.span)
         begin = self.word
         self.expect("SELECT")
-        self._check_other_clause()  # TOP 5
+        if self.is_at("TOP"):  # TOP 5
+            self._check_other_clause()
         is_distinct = self.took("DISTINCT")
         items = [self._item()]
         while self.took(","):

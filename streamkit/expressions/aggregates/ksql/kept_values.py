@@ -52,6 +52,7 @@ from streamkit.schema import SchemaColumn
 VALUE, ORDER, LIMIT = "value", "order", "limit"
 COLLECTED_MAX = ELEMENTS_MAX + 1  # kept of a group without a limit: one too many says that there is no result
 _COLLECTED = ("T -> array<T>",)
+AS_THEY_COME = 1 << 62  # an order behind all offsets; of equal orders the arrival counts
 _BY_OFFSET = ("T -> T", "T, boolean -> T", "T, int -> array<T>", "T, int, boolean -> array<T>")
 _WITH_ORDER = ("T, boolean, bigint -> T", "T, int, boolean, bigint -> array<T>")
 
