@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import difflib
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +27,8 @@ from streamkit.sql.execution.row_time import is_row_time
 from streamkit.sql.tree.type_names import TIME
 
 PROPERTIES = "properties"
+DAY_MILLIS = 86_400_000
+_TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9}))?)?")
 _DECODER = json.JSONDecoder()
 
 
@@ -84,15 +86,15 @@ def _spelt(line: bytes, stored: StoredSource, number: int) -> str:
 
 def _millis(value: str, column: str, number: int) -> str:
     """The milliseconds of the day that a time as a text says, which its column keeps; another value as it is."""
-    if not value.startswith('"'):
+    if (value.isdigit() and int(value) < DAY_MILLIS) or value[0] not in '"-0123456789':
         return value
-    try:
-        time = dt.time.fromisoformat(json.loads(value))
-    except ValueError:
+    found = _TIME.fullmatch(json.loads(value)) if value[0] == '"' else None
+    if found is None:
         raise bad_request(
-            f'{BODY}, line {number}: column {column!r}: found {value}; expected a time such as "12:00:00"'
-        ) from None
-    return str(((time.hour * 60 + time.minute) * 60 + time.second) * 1_000 + time.microsecond // 1_000)
+            f'{BODY}, line {number}: column {column!r}: found {value}; expected a time of the day such as "12:00:00"'
+        )
+    hours, minutes, seconds, fraction = found.groups("0")
+    return str(((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1_000 + int(fraction.ljust(3, "0")[:3]))
 
 
 def _column(name: str, own: Sequence[str], source: str, number: int) -> str:

@@ -259,7 +259,10 @@ class _SourceDeclaration:
         wraps = self.stored is not None or script.formats.wraps_one_column
         properties = TopicProperties.of(statement.properties, OF_SOURCES, self.state.text, statement.span)
         registry = self.state.definitions.registry_of(properties.topic or statement.name.text, script.registry)
-        return DeclaredSource(statement, self.state.text, self.state.types, registry, self._is_ksql, wraps)
+        is_there = self.state.definitions.find_topic(properties.topic or statement.name.text) is not None
+        return DeclaredSource(
+            statement, self.state.text, self.state.types, registry, self._is_ksql, wraps, is_stored=False, is_there=is_there
+        )
 
     @property
     def _has_headers(self) -> bool:
@@ -386,7 +389,7 @@ class _SourceDeclaration:
     def _columns_of_format(self, topic: Topic) -> tuple[ColumnDefinition, ...]:
         """The columns that a topic's format says, if it says any."""
         statement, state = self.statement, self.state
-        found = None if topic.format is None else format_columns(topic.format)
+        found = None if topic.format is None else format_columns(topic.format, topic.name)
         if found is None:
             raise state.error(
                 f"nothing says which columns the values of the topic {topic.name} have; expected them in parentheses behind {statement.name.text}",

@@ -303,7 +303,7 @@ def source_of_topic(topic: Topic) -> StoredSource:
     schema, formats = topic.schema, dict[str, Any]()
     key: tuple[str, ...] = topic.key
     if topic.format is not None:
-        values = format_columns(topic.format)
+        values = format_columns(topic.format, topic.name)
         name = topic.format.name if values is not None or topic.format.name == "bytes" else "string"
         formats = {VALUE_FORMAT: FORMAT_NAMES[name], **({"KEY_FORMAT": "BYTES"} if topic.format.name == "bytes" else {})}
         one_value = Schema.parse(f"{VALUE} {'binary' if name == 'bytes' else 'string'}")
@@ -314,7 +314,7 @@ def source_of_topic(topic: Topic) -> StoredSource:
     return StoredSource(topic.name, kind, topic.name, columns, key, "", formats=formats, is_read_only=topic.internal)
 
 
-def format_columns(format: Format) -> Schema | None:
+def format_columns(format: Format, topic: str) -> Schema | None:
     """The columns that a topic's format says its values have, unless one is called like the key; None if it says none."""
     if format.schema is None and not format.has_registry:
         return None
@@ -324,7 +324,7 @@ def format_columns(format: Format) -> Schema | None:
         and not compiled(format.schema).named(format.setting(MESSAGE)).fields
     ):
         return Schema(())  # of a stream of keys alone
-    columns = Codec(format, None).columns
+    columns = Codec(format, None, topic).columns
     return None if KEY in columns else columns
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from streamkit.config import Settings
@@ -142,7 +141,13 @@ def _lowered(
         properties = [one for one in statement.properties if one.name.upper() not in of_query]
         properties += [] if topic is None else [Property(KAFKA_TOPIC, topic)]
         statements.append(replace(statement, properties=tuple(properties)))
-    registry_of = partial(definitions.registry_of, otherwise=script.registry)
+    made = [one.name.text for one in given if isinstance(one, CreateAs)]
+    known = definitions.source(made[0], keeps_case=script.meaning.names_results) if made and topic is not None else None
+
+    def registry_of(name: str) -> str | None:
+        final = known.topic if known is not None and name == topic else name  # what is built beside a result has its registry
+        return definitions.registry_of(final, script.registry)
+
     lowering = ScriptLowering(text, application, script, others.source, others.names(), definitions.type_texts, registry_of)
     topology = lowering.topology(statements)
     if lowering.faults:

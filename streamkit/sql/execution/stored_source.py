@@ -65,7 +65,9 @@ class SourceReading:
         if stored is None:
             return None
         read = self.added_to(stored if self.seen is None else self.seen.of(stored), topology)
-        return ScriptSource(stored.kind, read.topic, read.format, read.source)
+        topic = self.definitions.find_topic(stored.topic)
+        source = read.source if topic is None else replace(read.source, partitions=topic.partitions)
+        return ScriptSource(stored.kind, read.topic, read.format, source)
 
     def source(self, name: str) -> StoredSource | None:
         """The stream or table that a query means by a name."""

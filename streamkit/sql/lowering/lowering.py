@@ -122,9 +122,21 @@ class QueryLowering:
         return (result.key or ())[:1] if is_needed else ()
 
     def _names(self, scope: Scope) -> QueryNames:
-        is_ordered = isinstance(scope.rows, Stream) and scope.rows.node.traits.offsets_order_keys and self._has_whole_key(scope)
-        meaning = self.meaning if is_ordered else self.meaning.by_arrival()
+        meaning = self.meaning if self._has_ordered_offsets(scope) else self.meaning.by_arrival()
         return QueryNames(scope, self.text, meaning, BOUNDS if self.query.window is not None else ())
+
+    def _has_ordered_offsets(self, scope: Scope) -> bool:
+        """Whether the records of each group lie in one partition, as far as that is known, so that their offsets say in which order they came."""
+        if not isinstance(scope.rows, Stream) or not scope.rows.node.traits.are_records:
+            return False
+        source = self.query.source
+        if (
+            isinstance(source, SourceName)
+            and not self.query.joins
+            and self._source(source.name.text, source.name.span).partitions == 1
+        ):
+            return True
+        return scope.rows.node.traits.offsets_order_keys and self._has_whole_key(scope)
 
     def _has_whole_key(self, scope: Scope) -> bool:
         """Whether the records of each group have one key."""

@@ -41,6 +41,7 @@ class QuerySource:
     named; None where it cannot.
     `windows` are those in the keys of a join, as formats of keys say them; None of other rows, which say them on their own.
     `of_key` are columns beside the key that are computed of it alone, so that those of a deletion are known.
+    `partitions` are those of its topic, None if they are not known.
     """
 
     rows: AnyRows
@@ -49,6 +50,7 @@ class QuerySource:
     with_records: Callable[[Sequence[str]], Table] | None = field(default=None, compare=False, repr=False)
     windows: str | None = None
     of_key: tuple[tuple[str, Expression], ...] = ()
+    partitions: int | None = None
 
 
 @dataclass(frozen=True)

@@ -82,10 +82,12 @@ OTHER_CLAUSES = {  # which other SQL has, by their first two words, with the way
     ): "there is no FILTER; write the condition inside of the aggregate: SUM(CASE WHEN … THEN 1 ELSE 0 END)",
     ("QUALIFY", NAME): "there is no QUALIFY; group the rows by GROUP BY, and keep groups by HAVING",
     ("LATERAL", "VIEW"): "there is no LATERAL VIEW; write EXPLODE(array) AS name in SELECT",
-    ("ILIKE", ""): "ksqlDB has no ILIKE; write LCASE(value) LIKE 'pattern in small letters'",
-    ("RLIKE", ""): "ksqlDB has no RLIKE; write REGEXP_EXTRACT('pattern', value) IS NOT NULL",
-    ("REGEXP", ""): "ksqlDB has no REGEXP; write REGEXP_EXTRACT('pattern', value) IS NOT NULL",
 }  # "" is a number or a text, NAME one that begins no clause
+OPERATORS_OF_SPARK = {  # behind which a text is no name in the ksql dialect
+    "ILIKE": "ksqlDB has no ILIKE; write LCASE(value) LIKE 'pattern in small letters'",
+    "RLIKE": "ksqlDB has no RLIKE; write REGEXP_EXTRACT('pattern', value) IS NOT NULL",
+    "REGEXP": "ksqlDB has no REGEXP; write REGEXP_EXTRACT('pattern', value) IS NOT NULL",
+}
 
 
 class ClauseReader(ExpressionReader):
@@ -191,7 +193,11 @@ class ClauseReader(ExpressionReader):
     def other_clause(self) -> str:
         """What to say of a clause of other SQL that begins here; empty if none does."""
         key, following = self.word.key, self.ahead()
-        if (key, NAME) in OTHER_CLAUSES and following.kind == "name" and following.key not in CLAUSES:
+        if self.is_stored or following.kind in ("end", "quoted"):
+            return ""
+        if self.dialect.has_arrows and following.kind == "text" and key in OPERATORS_OF_SPARK:
+            return OPERATORS_OF_SPARK[key]
+        if (key, NAME) in OTHER_CLAUSES and following.kind == "name" and following.key not in (*CLAUSES, "AS"):
             return OTHER_CLAUSES[key, NAME]
         return OTHER_CLAUSES.get((key, "" if following.kind in ("number", "text") else following.key), "")
 

@@ -58,6 +58,7 @@ class DeclaredSource:
 
     `wraps_one_column`: a value of one column is an object that holds it, unless the statement says more. `adds_topic`: the topology creates the
     topic unless it exists, which it does not of one that it writes. `is_stored`: a statement has made the columns before, perhaps as a query's.
+    `is_there`: the topic exists.
     """
 
     statement: CreateSource
@@ -68,6 +69,7 @@ class DeclaredSource:
     wraps_one_column: bool = True
     adds_topic: bool = True
     is_stored: bool = False
+    is_there: bool = False
 
     def added_to(self, topology: Topology) -> ReadTopic:
         """The stream or table of the topic, which the topology creates unless it exists."""
@@ -242,7 +244,7 @@ class DeclaredSource:
         if format.value is None:
             topology.add_topic(topic, columns, key, partitions=properties.partitions, config=config)
         elif format.can_be_declared:
-            if format.has_registry and set(columns.names) <= set(key) and properties.value_schema is None:
+            if format.has_registry and not self.is_there and set(columns.names) <= set(key) and properties.value_schema is None:
                 raise properties.error(
                     "VALUE_FORMAT" if "VALUE_FORMAT" in properties.values else "FORMAT",
                     f"there is no topic {topic!r}, and {self.statement.name.text} has no column beside the key whose schema the registry could have; "

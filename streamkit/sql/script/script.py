@@ -254,10 +254,10 @@ class ScriptLowering:
         read = DeclaredSource(
             statement, self.text, self._types, self.settings.registry, is_ksql, self.settings.formats.wraps_one_column
         ).added_to(self._topology)
-        found.source, found.topic, found.format, found.has_failed = read.source, read.topic, read.format, False
-        self._say_partitions(
-            read.topic, TopicProperties.of(statement.properties, OF_SOURCES, self.text, statement.span), is_read=True
-        )
+        properties = TopicProperties.of(statement.properties, OF_SOURCES, self.text, statement.span)
+        source = replace(read.source, partitions=properties.partitions)
+        found.source, found.topic, found.format, found.has_failed = source, read.topic, read.format, False
+        self._say_partitions(read.topic, properties, is_read=True)
 
     def _note_settings(self, statement: Statement) -> None:
         """What a statement of a file says of the settings of its topic, which count for all statements of that topic; a result's count first."""

@@ -396,8 +396,10 @@ def test_a_time_of_the_day_is_a_text_or_milliseconds(log, server, ksql):
     assert server.post("/inserts-stream", content="\n".join(['{"target": "hours_of"}', *rows])).text.count("ok") == 4
     with sk.SqlSession(log, engine=None) as session:
         assert session.query("SELECT `AT` FROM `HOURS_OF`")["AT"].to_pylist() == [11_045_000, 11_045_123, None, 86_399_999]
-    refused = server.post("/inserts-stream", content='{"target": "hours_of"}\n{"at": "noon"}')
-    assert refused.status_code == 400 and "line 2: column 'AT': found \"noon\"; expected a time" in refused.json()["message"]
+    for wrong in ('"noon"', '"12:00:00+02:00"', '"12"', "86400000", "-1"):
+        refused = server.post("/inserts-stream", content=f'{{"target": "hours_of"}}\n{{"at": {wrong}}}')
+        assert refused.status_code == 400, wrong
+        assert f"line 2: column 'AT': found {wrong}; expected a time" in refused.json()["message"]
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2])

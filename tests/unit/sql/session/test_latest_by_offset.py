@@ -49,6 +49,17 @@ def test_the_latest_is_the_one_that_came_last(sql, query):
         assert {name: once[name] for name in row} == row
 
 
+def test_offsets_of_one_partition_order_its_records():
+    """Also where a record makes one session of two: the later record counts, and not the later session."""
+    with sk.open_log(":memory:") as log, SqlSession(log, engine="local", settings=SETTINGS) as sql:
+        sql.execute(DECLARED.replace("PARTITIONS = 2", "PARTITIONS = 1"))
+        sql.execute(f"CREATE TABLE T AS SELECT G, {AGGREGATES} FROM S WINDOW SESSION (10 SECONDS) GROUP BY G;")
+        insert(sql, 0, 1, 30_000)
+        insert(sql, 0, 2, 15_000)
+        insert(sql, 0, "NULL", 22_000)
+        assert sql.query("SELECT L, E, N FROM T").to_pylist() == [{"L": 2, "E": 1, "N": [1, 2]}]
+
+
 def test_a_query_of_an_earlier_checkout_goes_on(tmp_path, monkeypatch):
     """What has an offset in its state is earlier than what comes now; a changed query keeps that state, too."""
     query = f"SELECT G, {AGGREGATES} FROM S GROUP BY G"
