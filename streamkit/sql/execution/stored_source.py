@@ -94,7 +94,8 @@ class SourceReading:
         assert decoding is not None, "and has a format of values"
         assert own is not None, "and the topic knows it"
         format = decoding.format
-        if format.earlier or (own.has_registry and own.schema is not None and own.name == format.name):
+        has_all = own.schema is not None and set(decoding.value.names) <= set(Codec(own).written.names)
+        if format.earlier or (own.has_registry and own.name == format.name and has_all):  # what it lacks, the registry gets next
             format = replace(format, schema=own.schema, earlier=own.earlier)
         return Encoded(decoding.key, decoding.value, decoding.keys, format)
 

@@ -126,9 +126,13 @@ class QueryLowering:
         return QueryNames(scope, self.text, meaning, BOUNDS if self.query.window is not None else ())
 
     def _has_ordered_offsets(self, scope: Scope) -> bool:
-        """Whether the records of each group lie in one partition, as far as that is known, so that their offsets say in which order they came."""
+        """
+        Whether the records of each group lie in one partition, as far as that is known, so that their offsets say in which order they came.
+
+        Rows of joins and tables have no offsets, so nothing is said of these.
+        """
         if not isinstance(scope.rows, Stream) or not scope.rows.node.traits.are_records:
-            return False
+            return True
         source = self.query.source
         if (
             isinstance(source, SourceName)

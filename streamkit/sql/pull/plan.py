@@ -133,7 +133,7 @@ class PullPlan:
     @property
     def record_columns(self) -> tuple[str, ...]:
         """What its rows have beside its columns because each is a record of one stream, in the order of the stream; nothing if none is."""
-        if self.side is None or self.joins or self.groups is not None or self.is_distinct or self.explosion is not None:
+        if self.side is None or self.joins or self.groups is not None or self.is_distinct:
             return ()
         read = self.side.read
         of_read = read.record_columns if isinstance(read, PullPlan) else tuple(RECORD_TYPES) if read.source.is_stream else ()

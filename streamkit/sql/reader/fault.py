@@ -23,7 +23,7 @@ FOLLOWING = {  # what comes behind a clause that no other word goes on
     "LIMIT": "how many rows, a whole number", "WITHIN": "a duration, as in WITHIN 5 MINUTES",
 }  # fmt: skip
 
-OF_LITERALS = dict.fromkeys(("DATE", "TIME", "TIMESTAMP"), "; a time is written as a text alone, as in a > '2026-01-31'") | {
+OF_LITERALS = {one: f"; write CAST('…' AS {one})" for one in ("DATE", "TIME", "TIMESTAMP")} | {
     "INTERVAL": "; a time later is TIMESTAMPADD(DAYS, 1, time)"
 }
 
@@ -55,7 +55,7 @@ def _other_spelling(error: UnexpectedWordError, words: Sequence[Word]) -> str:
         return "; equality is written a = b"
     if around[1:] == [":", ":"]:
         return "; a cast is written CAST(value AS type)"
-    if error.found.kind == "text" and error.place:
+    if error.found.kind == "text" and error.place and not error.expected:
         return OF_LITERALS.get(words[error.place - 1].key, "")
     return ""
 

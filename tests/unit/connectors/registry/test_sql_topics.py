@@ -479,6 +479,34 @@ def test_a_column_has_the_kind_of_the_schema(sql, topic, format, statement):
     assert read(sql, "B")[1] == ("b", 2, None)
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_rows_of_a_declaration_with_more_columns_are_inserted(sql, log, topic, format):
+    """The registry gets the next version with the first of them."""
+    given = with_topic(topic, format)
+    sql.execute(f"CREATE STREAM A (ID STRING KEY, V INT) {given}; INSERT INTO A VALUES ('a', 1);")
+    sql.execute(f"CREATE STREAM B (ID STRING KEY, V INT, W STRING) {given}; INSERT INTO B VALUES ('b', 2, 'x');")
+    sql.execute("INSERT INTO A VALUES ('c', 3);")
+    assert [row[:2] for row in read(sql, "B")] == [("a", 1), ("b", 2), ("c", 3)]
+    assert read(sql, "B")[1] == ("b", 2, "x")
+    assert len(set(ids(log, topic))) == 2
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_built_beside_a_result_keeps_its_registry(registry, log, topic, format):
+    """Also in a session without the setting."""
+    plain = {"streamkit.sql.dialect": "ksql"}
+    with sk.SqlSession(log, engine="local", settings=plain | {"schema.registry.url": registry.url}) as sql:
+        sql.execute(f"CREATE STREAM S (ID STRING KEY, V INT) {with_topic(topic, format)}; INSERT INTO S VALUES ('a', 1);")
+        sql.execute(f"CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT ID, V FROM S;")
+        assert read(sql, "R") == [("a", 1)]
+    with sk.SqlSession(log, engine="local", settings=plain) as sql:
+        sql.execute(
+            f"CREATE OR REPLACE STREAM R WITH (KAFKA_TOPIC = '{topic}-r', BACKFILL = true) AS SELECT ID, V, V + 1 AS W FROM S;"
+        )
+        assert read(sql, "R") == [("a", 1, 2)]
+    assert log.topic(f"{topic}-r").format.has_registry
+
+
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_topic_keeps_its_registry(registry, log, topic, format, is_first):

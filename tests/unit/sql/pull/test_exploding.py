@@ -50,6 +50,7 @@ def asked(text, dialect="spark", rows=ROWS):
         ("SELECT EXPLODE(a) AS x FROM s ORDER BY x DESC, id LIMIT 2", [(2,), (2,)]),
         ("SELECT DISTINCT EXPLODE(a) AS x FROM s ORDER BY x DESC LIMIT 1", [(2,)]),
         ("SELECT x, COUNT(*) AS n FROM (SELECT EXPLODE(a) AS x FROM s) q WHERE x = 2 GROUP BY x", [(2, 2)]),
+        ("SELECT id, COLLECT_LIST(x) AS l FROM (SELECT id, EXPLODE(a) AS x FROM s WHERE id = 1) q GROUP BY id", [(1, [1, 2])]),
         ("SELECT t.id, EXPLODE(s.a) AS x FROM s JOIN t ON s.id = t.id WHERE s.id = 1", [(1, 1), (1, 2)]),
     ],
 )

@@ -153,7 +153,7 @@ def test_an_operator_that_is_an_alias(behind):
             "there is no FILTER; write the condition inside of the aggregate: SUM(CASE",
         ),
         ("SELECT COUNT(DISTINCT a) FROM t", "expected COUNT_DISTINCT(…), or COLLECT_SET(…)"),
-        ("SELECT a FROM t WHERE a > DATE '2026-01-31'", "a time is written as a text alone"),
+        ("SELECT a FROM t WHERE a > DATE '2026-01-31'", "write CAST('…' AS DATE)"),
         (
             "SELECT a + INTERVAL '1' DAY FROM t",
             "found '1'; expected the end of the statement; a time later is TIMESTAMPADD(DAYS, 1, time)",
@@ -175,6 +175,22 @@ def test_operators_of_other_sql(text, advice):
     (message,) = faults(text, dialect="ksql")
     assert advice in message
     assert read_script("SELECT a over, b regexp, date filter FROM t qualify WHERE qualify.interval > 1", "ksql"), "a name is one"
+
+
+@pytest.mark.parametrize("name", ["over", "filter", "ilike", "rlike", "regexp", "qualify", "lateral", "view", "offset", "top"])
+def test_words_of_other_sql_are_names(name):
+    """As a column, an alias with and without AS, a source and a field, also where a statement ends."""
+    for text in (
+        f"SELECT a {name} FROM t",
+        f"SELECT a FROM t {name}",
+        f"SELECT a AS {name}, {name}.a FROM t AS {name} WHERE {name}.b = 1",
+        f"SELECT {name} FROM {name} EMIT CHANGES",
+        f"SELECT a->{name} FROM t",
+        f"CREATE STREAM {name} AS SELECT * FROM t {name}",
+        f"SELECT a FROM t {name} AS OF '2026-01-01'",
+    ):
+        assert read_script(text, "ksql"), text
+    assert read_script("SELECT FILTER(a, x => x > 1), over(1) FROM t WHERE FILTER(a, x => x > 1) = a", "ksql")
 
 
 @pytest.mark.parametrize(

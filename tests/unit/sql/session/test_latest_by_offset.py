@@ -63,10 +63,15 @@ def test_offsets_of_one_partition_order_its_records():
 def test_a_query_of_an_earlier_checkout_goes_on(tmp_path, monkeypatch):
     """What has an offset in its state is earlier than what comes now; a changed query keeps that state, too."""
     query = f"SELECT G, {AGGREGATES} FROM S GROUP BY G"
+    joined = f"SELECT S.G, {AGGREGATES} FROM S JOIN D ON S.K = D.K GROUP BY S.G"
     with monkeypatch.context() as earlier, sk.open_log(tmp_path) as log:
         earlier.setattr(KsqlDialect, "by_arrival", lambda self: self)
         with SqlSession(log, engine="local", settings=SETTINGS) as sql:
             sql.execute(f"{DECLARED} CREATE TABLE T AS {query};")
+            sql.execute(
+                "CREATE TABLE D (K INT PRIMARY KEY, V INT) WITH (KAFKA_TOPIC = 'd', VALUE_FORMAT = 'JSON', PARTITIONS = 2);"
+            )
+            sql.execute(f"CREATE TABLE J AS {joined}; INSERT INTO D VALUES (0, 1), (12, 1);")
             for number in range(5):
                 insert(sql, 0, number, 1_000 + number)
             insert(sql, 12, 50, 8_000)
@@ -77,4 +82,5 @@ def test_a_query_of_an_earlier_checkout_goes_on(tmp_path, monkeypatch):
         sql.execute(f"CREATE OR REPLACE TABLE T AS {query.replace('GROUP', 'WHERE A <> 7 GROUP')};")
         insert(sql, 0, 101, 10_000)
         assert sql.query("SELECT L, N FROM T").to_pylist() == [{"L": 101, "N": [100, 101]}]
-        assert sql.queries()["state"].to_pylist() == ["RUNNING"]
+        assert sql.query("SELECT L FROM J").to_pylist() == [{"L": 101}]
+        assert sql.queries()["state"].to_pylist() == ["RUNNING", "RUNNING"]
