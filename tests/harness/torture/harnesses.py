@@ -79,7 +79,8 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
         "tests/unit/sql/session/test_groups_once_and_kept.py tests/unit/sql/session/test_order_of_records.py "
         "tests/unit/sql/session/test_names_of_columns.py tests/unit/sql/session/test_aggregates_of_tables.py "
         "tests/unit/sql/session/test_random_lambdas.py tests/unit/sql/session/test_unreadable_records.py "
-        "tests/unit/sql/session/test_followed_tables.py tests/unit/sql/session/test_keys_in_two_spellings.py"
+        "tests/unit/sql/session/test_followed_tables.py tests/unit/sql/session/test_keys_in_two_spellings.py "
+        "tests/unit/sql/session/test_rows_beside_their_records.py"
     ),
     "queries": "tests/harness/crash/test_query_runner.py",
     "server": (
