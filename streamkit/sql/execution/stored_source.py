@@ -94,8 +94,9 @@ class SourceReading:
         assert decoding is not None, "and has a format of values"
         assert own is not None, "and the topic knows it"
         format = decoding.format
-        has_all = own.schema is not None and set(decoding.value.names) <= set(Codec(own).written.names)
-        if format.earlier or (own.has_registry and own.name == format.name and has_all):  # what it lacks, the registry gets next
+        is_under = own.has_registry and own.schema is not None and own.name == format.name
+        is_under = is_under and set(decoding.value.names) <= set(Codec(own).written.names)  # else the registry gets the next one
+        if format.earlier or is_under:
             format = replace(format, schema=own.schema, earlier=own.earlier)
         return Encoded(decoding.key, decoding.value, decoding.keys, format)
 
