@@ -187,7 +187,7 @@ def _kept_as(part: str, text: str | None) -> str:
 
 
 def _goes_by_arrival_now(one: Difference) -> bool:
-    """Whether an aggregate that went by offsets goes by arrival: the records of before are the earlier ones then, as they were."""
+    """Whether an aggregate compared offsets before, and takes records as they arrive now. Its stored records stay, as the earlier ones."""
     if one.before is None or one.now is None or not one.part.startswith(AGGREGATE):
         return False
     return BY_OFFSET in one.before and one.before.replace(BY_OFFSET, str(AS_THEY_COME)) == one.now

@@ -84,7 +84,7 @@ def _array_except(call: Invocation) -> TypedExpression:
 
 
 def _set(call: Invocation, name: str) -> TypedExpression:
-    """The elements by Spark's function, which takes no maps; two maps with equal entries are one, in any order."""
+    """The call of Spark's function, or of our own for elements that hold maps. Two maps are equal if their entries are, in any order."""
     if not has_map(call.types[0]):
         return call.of(name, *call.values)
     return call.build(TypedExpression(f"ksql_{name}_with_maps", call.types[0], call.values))

@@ -38,7 +38,7 @@ class KsqlDialect(Meaning):
     expressions: KsqlMeaning = field(default_factory=KsqlMeaning)
 
     def by_arrival(self) -> KsqlDialect:
-        """EARLIEST_BY_OFFSET and LATEST_BY_OFFSET go by the order in which an aggregate gets the records, behind those that have an offset."""
+        """EARLIEST_BY_OFFSET and LATEST_BY_OFFSET take records as they arrive. Stored records that have an offset come before these."""
         return replace(self, expressions=replace(self.expressions, order=Literal(AS_THEY_COME)))
 
     def prepared(self, expression: Expression) -> Expression:

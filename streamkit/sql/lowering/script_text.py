@@ -71,7 +71,7 @@ class ScriptText:
         return self._location((start, opening if opening > start else end), self.places)
 
     def quoting_hint(self, part: object) -> str:
-        """How a text is written, if a name stands in the double quotes that other SQL writes around texts; else nothing."""
+        """A hint to use single quotes, if a name is in double quotes; else nothing."""
         start, end = self.places.get(id(part), (0, 0))
         quoted = self.text[start:end]
         return f"; a text is written '{quoted[1:-1]}'" if quoted.startswith('"') else ""

@@ -116,7 +116,7 @@ def subjects(registry, start):
 
 
 def forgotten(registry, subject):
-    """Take a subject and its schemas from the registry, of which the process forgets what it knew."""
+    """Delete a subject and its schemas in the registry, and empty the cache of this process."""
     for path in (f"{registry.url}/subjects/{subject}", f"{registry.url}/subjects/{subject}?permanent=true"):
         urllib.request.urlopen(urllib.request.Request(path, method="DELETE")).close()
     registry_client._registry.cache_clear()
