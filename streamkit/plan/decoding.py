@@ -10,6 +10,7 @@ from streamkit.formats.avro_compatibility import differ_in_case
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import KEY_FORMAT, OF_KSQLDB, Format
 from streamkit.plan.encoding import check_kafka_key, with_key_schema
+from streamkit.plan.registry_fit import registry_misfit
 from streamkit.schema import Schema, SchemaColumn
 
 if TYPE_CHECKING:
@@ -63,11 +64,14 @@ def decoded(decoding: Decoding, source: Input, at: Location | None) -> DecodedSc
     """
     The columns of a decoding; a registry is asked for the newest schema if nothing else says what they are.
 
-    What the decoding leaves out, the topic's own format says, if it is the same. TopologyError if nothing says how values are read, or if
-    the key's column is not named, and the value has one that is called `key`.
+    What the decoding leaves out, the topic's own format says, if it is the same. TopologyError if nothing says how values are read, if the key's
+    column is not named, and the value has one that is called `key`, and if the topic's values are in the wire format of a registry, and the decoding
+    says none, or the other way round.
     """
     topic = source.topic
     format = _format(decoding, source.format)
+    if source.format is not None and (reason := registry_misfit(format, source.format)):
+        raise TopologyError(f"the topic {topic!r} cannot be read so: {reason}", at)
     if format.schema is None and not format.has_registry and format.name in ("avro", "protobuf"):
         raise TopologyError(
             f"the values of {topic!r} are {format.name}, and nothing says under which schema they were written; expected value_schema=, or "

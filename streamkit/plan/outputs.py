@@ -15,6 +15,7 @@ from streamkit.plan.inputs import KnownTopics, TopicDescription, known_topic, pl
 from streamkit.plan.operators.project import Project
 from streamkit.plan.program import Output
 from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
+from streamkit.plan.registry_fit import registry_misfit
 from streamkit.plan.steps import UNSTAGED, Plan, Step, column_of, with_operator
 from streamkit.schema import Schema, check_apart_in_any_case
 
@@ -174,6 +175,8 @@ def _other_format(
             f"it has the columns {topic.schema}, and what is written are values of {own.name}; expected to({output.topic!r}) without "
             f"value_format=, or a topic of that format: {others}"
         )
+    if reason := registry_misfit(own, its):
+        return f"{reason}; or {others}"
     if its.name != own.name:
         return f"its values are {its.name}, and what is written are values of {own.name}; expected value_format={its.name!r}, or {others}"
     # SQL declares columns that may be null, also for counts, which never are
