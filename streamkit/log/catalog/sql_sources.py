@@ -17,8 +17,10 @@ class StoredSource:
     """
     A stream or table that CREATE declared: `kind` is stream or table, `topic` a topic's name.
 
-    `columns` are name, type and role of each; `formats` and `windows` are the properties of WITH about keys and values, and about windows. `query` is
-    the id of the query that made it by CREATE … AS SELECT, None for one that declares a topic. `text` is the statement, in its `dialect`.
+    `columns` are name, type and role of each; `formats` and `windows` are the properties of WITH about keys and values, and about windows.
+    Over a topic that does not say it, as one of bytes, `formats` also have the registry of the values, empty for values without one.
+    `query` is the id of the query that made it by CREATE … AS SELECT, None for one that declares a topic. `text` is the statement, in its
+    `dialect`.
     """
 
     name: str

@@ -14,7 +14,7 @@ from streamkit.dsl.topology import Topology
 from streamkit.errors import StreamKitError, TopologyError
 from streamkit.expressions.ksql.signature import ksql_type, without_times
 from streamkit.formats.codec import Codec
-from streamkit.formats.format import OF_KSQLDB
+from streamkit.formats.format import OF_KSQLDB, REGISTRY_URL
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.catalog.sql_types import StoredType
 from streamkit.log.topic.alteration import Alteration
@@ -25,7 +25,7 @@ from streamkit.plan.decoding import decoded
 from streamkit.plan.inputs import resolve_inputs, sources_of
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.avro_columns import add_avro_columns
-from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Definitions, format_columns
+from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Definitions, format_columns, says_registry
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.queries import check_queries
 from streamkit.sql.execution.schema_registration import grow_schema, register_schemas, written_format
@@ -374,7 +374,9 @@ class _SourceDeclaration:
         values = replace(statement, properties=tuple(_property(one, value, statement) for one, value in given.items()))
         read = self._declared(values).added_to(topology)
         self._check_read(read, state.definitions)
-        return declared._stored(topic.name, declared._columns(), read.source.key or (), _as_read(given, read))
+        uses_registry = TopicProperties.of(values.properties, OF_SOURCES, state.text, statement.span).uses_registry
+        said = {REGISTRY_URL: read.format.registry or ""} if uses_registry and not says_registry(topic) else {}
+        return declared._stored(topic.name, declared._columns(), read.source.key or (), {**_as_read(given, read), **said})
 
     def _check_read(self, read: ReadTopic, definitions: Definitions) -> None:
         """TopologyError if the topic cannot be read so."""

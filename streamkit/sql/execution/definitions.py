@@ -161,11 +161,16 @@ class Definitions:
         return None if name in self.deleted else self.log.catalog.topics.find(name)
 
     def registry_of(self, topic: str, otherwise: str | None) -> str | None:
-        """The registry that has the schemas of a topic: the one of its format, if it says a format that may have one, and else another."""
+        """
+        The registry that has the schemas of a topic, None for values without one: what the format of the topic says, or, of one that says no such
+        format, as topics of bytes do, the streams and tables that are declared over it; another one for a topic of which nothing says it.
+        """
         found = self.find_topic(topic)
-        if found is None or found.format is None or found.format.name not in MAY_HAVE_REGISTRY:
-            return otherwise
-        return dict(found.format.settings).get(REGISTRY_URL)
+        if found is not None and says_registry(found):
+            assert found.format is not None, "it says whether there is one"
+            return dict(found.format.settings).get(REGISTRY_URL)
+        said = [one.formats[REGISTRY_URL] for one in self.sources.values() if one.topic == topic and REGISTRY_URL in one.formats]
+        return (said[0] or None) if said else otherwise
 
     def program_before(self, application: str) -> str:
         """The program of the newest start of an application; empty if it has never started, or is ended by a statement."""
@@ -291,6 +296,11 @@ class Definitions:
         )  # fmt: skip
         nothing = SqlChange(change.token, change.before, self.base.numbers, seen=change.seen)
         return None if change == nothing and not self.has_more else change
+
+
+def says_registry(topic: Topic) -> bool:
+    """Whether the format of a topic says if its values are in the wire format of a registry, and of which."""
+    return topic.format is not None and topic.format.name in MAY_HAVE_REGISTRY
 
 
 def source_of_topic(topic: Topic) -> StoredSource:

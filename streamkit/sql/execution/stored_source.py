@@ -14,6 +14,7 @@ from streamkit.errors import ConfigError, TopicNotFoundError, TopologyError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.ksql.signature import has_times
 from streamkit.formats.codec import Codec
+from streamkit.formats.format import REGISTRY_URL
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.topic import Topic
 from streamkit.names import HEADERS
@@ -234,7 +235,7 @@ def declaration_of(stored: StoredSource) -> CreateSource:
         for one in (named[name] for name in key_in_order(named, stored.key))
         if one["name"] not in ("window_start", "window_end") or WINDOW_TYPE not in stored.formats
     )
-    given = {"KAFKA_TOPIC": stored.topic, **stored.formats}
+    given = {"KAFKA_TOPIC": stored.topic, **{name: value for name, value in stored.formats.items() if name != REGISTRY_URL}}
     properties = tuple(Property(name, value) for name, value in given.items())
     return CreateSource(stored.kind, Name(stored.name), columns, properties)
 

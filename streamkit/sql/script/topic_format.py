@@ -74,7 +74,12 @@ class TopicFormat:
     @property
     def has_registry(self) -> bool:
         """Whether values are under schemas of a registry."""
-        return REGISTRY_URL in (self.settings or {})
+        return self.registry is not None
+
+    @property
+    def registry(self) -> str | None:
+        """The registry of the schemas of values."""
+        return (self.settings or {}).get(REGISTRY_URL)
 
     @property
     def can_be_declared(self) -> bool:

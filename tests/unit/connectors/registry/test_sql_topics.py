@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 import streamkit as sk
-from streamkit.errors import SchemaError, SqlError
+from streamkit.errors import SchemaError, SqlError, TopologyError
 from streamkit.formats import registry as registry_client
 from streamkit.formats.wire import schema_ids
 from streamkit.log.topic.formats import rows_of
@@ -537,6 +537,86 @@ def test_a_topic_keeps_its_registry(registry, log, topic, format, is_first):
         sql.execute("INSERT INTO S (ID) VALUES ('e');")
         assert read(sql, "S")[-1] == ("e", none, "" if format == "PROTOBUF" else None)
         assert {row["state"] for row in sql.queries().to_pylist()} == {"RUNNING"}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_declaration_of_a_topic_of_bytes_keeps_its_registry(registry, tmp_path, topic, format, is_first):
+    """Such a topic says of no registry, so the first declaration does: for all sessions, for other declarations, for keys, and after a restart."""
+    plain = {"streamkit.sql.dialect": "ksql"}
+    both = [plain | {"schema.registry.url": registry.url}, plain]
+    first, second = both if is_first else both[::-1]
+    keys = "" if format == "JSON_SR" else f", KEY_FORMAT = '{format}'"
+    declared = f"STREAM {{}} (ID STRING KEY, V INT) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}'{keys})"
+    with sk.open_log(str(tmp_path)) as log:
+        log.create_topic(topic, partitions=1, format="bytes")
+        with sk.SqlSession(log, engine="local", settings=first) as sql:
+            sql.execute(f"CREATE {declared.format('S')}; CREATE STREAM R AS SELECT * FROM S; INSERT INTO S VALUES ('a', 1);")
+            assert read(sql, "R") == [("a", 1)]
+    with sk.open_log(str(tmp_path)) as log:
+        with sk.SqlSession(log, engine="local", settings=second) as sql:
+            sql.execute(f"INSERT INTO S VALUES ('b', 2); CREATE {declared.format('T')}; INSERT INTO T VALUES ('c', 3);")
+            sql.execute("CREATE STREAM Q AS SELECT * FROM T;")
+            sql.execute(f"CREATE OR REPLACE {declared.format('S')}; INSERT INTO S VALUES ('d', 4);")
+            rows = [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
+            assert read(sql, "S") == read(sql, "T") == read(sql, "R") == read(sql, "Q") == rows
+            shown = sql.execute("DESCRIBE S EXTENDED")[0].table
+            assert shown is not None
+            told = {row["fact"]: row["value"] for row in shown.to_pylist()}
+            assert told["schema.registry.url"] == (registry.url if is_first else "")
+        with sk.SqlSession(log, engine="local", settings=first) as sql:
+            assert read(sql, "S") == read(sql, "Q") == rows
+        assert (ids(log, topic)[0] > 0) is is_first
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_built_beside_has_the_registry_of_the_topic_or_none(registry, log, topic, format, is_first):
+    """Whatever the session says that builds it."""
+    plain = {"streamkit.sql.dialect": "ksql"}
+    both = [plain | {"schema.registry.url": registry.url}, plain]
+    first, second = both if is_first else both[::-1]
+    with sk.SqlSession(log, engine="local", settings=first) as sql:
+        sql.execute(f"CREATE STREAM S (ID STRING KEY, V INT) {with_topic(topic, format)}; INSERT INTO S VALUES ('a', 1);")
+        sql.execute(f"CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT ID, V FROM S;")
+        assert read(sql, "R") == [("a", 1)]
+    with sk.SqlSession(log, engine="local", settings=second) as sql:
+        sql.execute(
+            f"CREATE OR REPLACE STREAM R WITH (KAFKA_TOPIC = '{topic}-r', BACKFILL = true) AS SELECT ID, V, V + 1 AS W FROM S;"
+        )
+        assert read(sql, "R") == [("a", 1, 2)]
+    assert log.topic(f"{topic}-r").format.has_registry is is_first
+    with sk.SqlSession(log, engine="local", settings=first) as sql:
+        sql.execute("INSERT INTO S VALUES ('b', 2);")
+        assert read(sql, "R") == [("a", 1, 2), ("b", 2, 3)]
+
+
+@pytest.mark.parametrize("has_registry", [True, False])
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_file_says_the_registry_of_its_topics(session, registry, log, topic, format, has_registry):
+    """A start is refused whose records would all be left out: of topics that are read, and of those that are written."""
+    url = registry.url if has_registry else ""
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"} | ({"schema.registry.url": url} if url else {})) as sql:
+        sql.execute(f"CREATE STREAM S (ID STRING KEY, V INT) {with_topic(topic, format)}; INSERT INTO S VALUES ('a', 1);")
+        sql.execute(f"CREATE STREAM R (ID STRING KEY, V INT) {with_topic(topic + '-r', format)};")
+    dialect, said = "SET 'streamkit.sql.dialect' = 'ksql';", f"SET 'schema.registry.url' = '{registry.url}';"
+    right, wrong = (said, "") if has_registry else ("", said)
+    declared = f"CREATE STREAM S (ID STRING KEY, V INT) {with_topic(topic, format)};"
+    expected = "SET 'schema.registry.url' = '…' in front" if has_registry else "UNSET 'schema.registry.url' in front"
+    reads = (
+        f"{dialect}{wrong} {declared} CREATE STREAM T WITH (KAFKA_TOPIC = '{topic}-t', VALUE_FORMAT = 'JSON') AS SELECT * FROM S;"
+    )
+    with pytest.raises(TopologyError, match=expected) as error:
+        sk.run(topology_of(reads, "reads"), log=log, engine="local", trigger="available_now")
+    assert "line 1" in str(error.value)
+    writes = f"{dialect}{right} {declared} {wrong or 'UNSET ' + repr('schema.registry.url') + ';'}"
+    writes += f"CREATE STREAM T WITH (KAFKA_TOPIC = '{topic}-r', VALUE_FORMAT = '{format}') AS SELECT * FROM S;"
+    with pytest.raises(TopologyError, match=expected):
+        sk.run(topology_of(writes, "writes"), log=log, engine="local", trigger="available_now")
+    both = f"{dialect}{right} {declared} CREATE STREAM T WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT * FROM S;"
+    sk.run(topology_of(both, "both"), log=log, engine="local", trigger="available_now").wait()
+    with session() as sql:
+        assert read(sql, "R") == [("a", 1)]
 
 
 @pytest.mark.parametrize("columns", ["V STRING, N INT, M BIGINT", "M BIGINT, N INT", "N INT"])
