@@ -86,10 +86,21 @@ class StateMovedError(Exception):
 
 @dataclass(frozen=True)
 class ReadProgram:
-    """An application and its program, as the catalog had them when they were read."""
+    """
+    An application and its program, as the catalog had them when they were read.
+
+    `is_before_first_epoch`: its generation has committed nothing yet. Its first epoch may bring rows forward, and the program with them.
+    """
 
     application: ApplicationState
     program: Program
+    is_before_first_epoch: bool = False
+
+    @classmethod
+    def of(cls, transaction: Transaction, name: str) -> ReadProgram:
+        """The application of that name as it is now; ConfigError if there is none."""
+        state, program = application_of(transaction, name)
+        return cls(state, program, epochs.newest_generation(transaction, state.id) != state.generation)
 
     def groups(self, task: int) -> range:
         """The key groups of a task."""
@@ -425,7 +436,8 @@ class StateReader:
         before, was = known.application, self._moment
         if (moment.id, moment.generation, moment.tasks) != (before.id, before.generation, before.tasks):
             raise StateMovedError
-        if moment.epoch != before.epoch and is_earlier(before):  # it may have been converted
+        may_be_converted = is_earlier(before) or known.is_before_first_epoch
+        if moment.epoch != before.epoch and may_be_converted:
             raise StateMovedError
         if was is not None and not _goes_on_from(transaction, moment, was):
             raise StateMovedError
@@ -571,14 +583,14 @@ class StateReader:
         return max(trail.first, made if made > 1 else 0)
 
     def _read_program(self, transaction: Transaction) -> ReadProgram:
-        state, program = application_of(transaction, self._application)
+        known = ReadProgram.of(transaction, self._application)
         for name in self._stores:
-            find_store(program, name)
-            if name not in state.stores:
+            find_store(known.program, name)
+            if name not in known.application.stores:
                 raise StoreNotFoundError(
-                    f"the store {name!r} of the application {state.name!r} was reset; start the application first"
+                    f"the store {name!r} of the application {self._application!r} was reset; start the application first"
                 )
-        return ReadProgram(state, program)
+        return known
 
     def _places(self, known: ReadProgram, groups: range) -> Iterator[Place]:
         """The partitions of the stores' changelogs that have changes of these key groups."""

@@ -27,7 +27,7 @@ from streamkit.state.expiry import Expiry, stream_time_of
 from streamkit.state.foreign_record import KeptStore, check_changelogs
 from streamkit.state.layout import layout_of
 from streamkit.state.moment import epoch_or_milliseconds, milliseconds
-from streamkit.state.snapshot import application_of, find_store, snapshot_of_store
+from streamkit.state.snapshot import find_store, snapshot_of_store
 from streamkit.state.state_reader import OpenLog, ReadProgram, StateMovedError, StateReader, view_position
 from streamkit.state.store_call import StoreCall
 from streamkit.state.stored_rows import StoredRows, WantedRows
@@ -470,7 +470,7 @@ def open_views(log: OpenLog, application: str) -> list[StoreView]:
 
 
 def _known(log: OpenLog, application: str) -> ReadProgram:
-    return log.catalog.read(lambda transaction: ReadProgram(*application_of(transaction, application)))
+    return log.catalog.read(lambda transaction: ReadProgram.of(transaction, application))
 
 
 def _view(log: OpenLog, known: ReadProgram, store: ProgramStore) -> StoreView:

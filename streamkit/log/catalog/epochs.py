@@ -309,6 +309,14 @@ def token_of(transaction: Transaction, application_id: int, epoch: int) -> str |
     return rows[0][0] if rows else None
 
 
+def newest_generation(transaction: Transaction, application_id: int) -> int:
+    """The generation that committed the newest epoch; 0 before the first commit."""
+    found = transaction.execute(
+        "SELECT generation FROM epoch WHERE application_id = ? ORDER BY epoch DESC LIMIT 1", (application_id,)
+    )
+    return int(found[0][0]) if found else 0
+
+
 def newest_known(transaction: Transaction, application_id: int, epoch: int) -> tuple[int, str]:
     """The newest epoch up to this one whose token is still known, and the token; 0 and "" if there is none."""
     found = transaction.execute(
