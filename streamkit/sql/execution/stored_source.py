@@ -22,7 +22,7 @@ from streamkit.plan.decoding import decoded
 from streamkit.plan.encoding import Encoded
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.inputs import resolve_inputs, sources_of
-from streamkit.plan.kept_output import kept_output
+from streamkit.plan.kept_output import KeptOutput, kept_output
 from streamkit.plan.program import Program
 from streamkit.plan.window_kinds.hopping import TimeWindow
 from streamkit.plan.window_kinds.session import SessionWindow
@@ -43,7 +43,8 @@ from streamkit.sql.script.script import ScriptSource
 from streamkit.sql.script.topic_format import TopicFormat
 from streamkit.sql.tree.span import NOWHERE, Name
 from streamkit.sql.tree.statements import STREAM, TABLE, ColumnDefinition, CreateSource, Property
-from streamkit.state.snapshot import application_of
+from streamkit.state.snapshot import application_of, find_store
+from streamkit.state.stored_rows import StoredRows
 
 WINDOW_TYPE = "WINDOW_TYPE"
 RECORDS = Schema((SchemaColumn(HEADERS, RECORD_TYPES[HEADERS]),))
@@ -139,7 +140,7 @@ class SourceReading:
         except ConfigError:  # it has not started yet
             return None
         kept = kept_output(program, stored.topic)
-        if kept is None or kept.store not in state.stores or not _has_columns(program, stored.topic, schema):
+        if kept is None or kept.store not in state.stores or not set(schema.names) <= _columns_kept(program, kept):
             return None
         return StoreRows(query.application, kept.store, schema, key, kept.steps)
 
@@ -221,10 +222,12 @@ def written_columns(stored: StoredSource, encoded: Encoded) -> Schema:
     return encoded.value
 
 
-def _has_columns(program: Program, topic: str, schema: Schema) -> bool:
-    """Whether a program gives a topic all columns; one that has not been started since its query was changed may lack some."""
-    output = next(one for one in program.outputs if one.topic == topic)
-    return output.format is not None or set(schema.names) <= set(output.schema.names)
+def _columns_kept(program: Program, kept: KeptOutput) -> set[str]:
+    """The columns of a store behind its steps; of a program that has not been started since its query was changed some may be missing."""
+    names = list(StoredRows(program, find_store(program, kept.store)).schema.names)
+    for step in kept.steps:
+        names = names if step.columns is None else [name for name, _ in step.columns]
+    return set(names)
 
 
 def declaration_of(stored: StoredSource) -> CreateSource:
