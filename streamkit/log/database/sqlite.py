@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import apsw
 
-from streamkit.errors import CorruptionError, OutcomeUnknownError, SetupError, StorageFullError, StreamKitError
+from streamkit.errors import CatalogLostError, CorruptionError, OutcomeUnknownError, SetupError, StorageFullError, StreamKitError
 from streamkit.log.database.commit_watch import CommitListener, CommitWatch, HeardCommits
 from streamkit.log.database.data_version import DataVersionListener
 from streamkit.log.database.database import Row
@@ -116,6 +116,7 @@ class SqliteDatabase:
         self._frozen: Stamp | None = None  # how the file stood when it was opened as one that nobody writes to
         with self._translated():
             self._reconnect()
+        self._file = _file_at(path)
         _open_databases.add(self)
 
     def write(self) -> AbstractContextManager[SqliteTransaction]:
@@ -146,6 +147,7 @@ class SqliteDatabase:
         """
         with self._lock, self._translated():
             self._check_owner()
+            self._check_file()
             if self.path != IN_MEMORY:
                 connection = self._connection if self._found_no_room else None
                 self._overwrite(connection or self._reconnect())
@@ -226,6 +228,8 @@ class SqliteDatabase:
     def _begun(self, begin: str, *, is_write: bool) -> apsw.Connection:
         """A connection on which a transaction was begun."""
         self._check_owner()
+        if is_write:
+            self._check_file()
         if not self._is_settled and (is_write or not self._found_no_room):
             self.settle()
         connection = self._reconnect() if self._frozen or self._connection is None else self._connection
@@ -233,6 +237,14 @@ class SqliteDatabase:
             _roll_back(connection)  # what an interrupt between two lines left open
         connection.execute(begin)
         return connection
+
+    def _check_file(self) -> None:
+        """CatalogLostError if the file was deleted, or another one is there: a commit to a file without a name would be lost, and nobody would say so."""
+        if _file_at(self.path) != self._file:
+            raise CatalogLostError(
+                f"the catalog {self.path} was deleted, or another one took its place, since this process has opened it, and a commit would be lost; "
+                "close the log and open it again"
+            )
 
     def _check_frozen(self) -> None:
         """StreamKitError if the file was opened as one that nobody writes to, and somebody has: what was read means nothing then."""
@@ -393,6 +405,15 @@ def _open_read_only(path: str, vfs: str | None = None) -> tuple[apsw.Connection,
         connection.close()
         raise
     return connection, False
+
+
+def _file_at(path: str) -> tuple[int, int] | None:
+    """Which file has a name; None if there is none, as of a database in memory."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _stamp(path: str) -> Stamp:
