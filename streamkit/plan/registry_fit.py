@@ -5,6 +5,12 @@ from __future__ import annotations
 from streamkit.formats.format import REGISTRY_URL, Format, without_password
 
 _JSON = ("json", "ksql_json")
+_IN_SQL = {
+    "avro": "AVRO",
+    "json": "JSON_SR",
+    "ksql_json": "JSON_SR",
+    "protobuf": "PROTOBUF",
+}  # the VALUE_FORMAT that has a registry
 
 
 def registry_misfit(said: Format, its: Format) -> str | None:
@@ -18,10 +24,9 @@ def registry_misfit(said: Format, its: Format) -> str | None:
         return None
     if its.has_registry:
         address = without_password(dict(its.settings)[REGISTRY_URL])
-        and_format = " and VALUE_FORMAT = 'JSON_SR'" if its.name in _JSON else ""
         return (
             f"its values are {its.name} in the wire format of the schema registry {address}, which this program does not say; expected format_settings="
-            f"{{\"{REGISTRY_URL}\": …}}, in SQL SET '{REGISTRY_URL}' = '…' in front of the statement{and_format}"
+            f"{{\"{REGISTRY_URL}\": …}}, in SQL SET '{REGISTRY_URL}' = '…' in front of the statement and VALUE_FORMAT = '{_IN_SQL[its.name]}'"
         )
     return (
         f"its values are {its.name} without a schema registry, and this program says the one at {without_password(dict(said.settings)[REGISTRY_URL])}; "
