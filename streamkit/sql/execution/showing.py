@@ -99,7 +99,7 @@ def _facts(state: ScriptState, stored: StoredSource) -> pa.Table:
     facts: list[tuple[str, Any]] = [
         ("name", stored.name), ("kind", stored.kind), ("topic", stored.topic), ("key", _key(stored)),
         *((f"column {_name(one['name'], stored)}", one["type"]) for one in _columns(state, stored)),
-        *((name.lower(), value) for name, value in stored.formats.items()),
+        *((name.lower(), "none" if value == "" else value) for name, value in stored.formats.items()),
     ]  # fmt: skip
     if stored.timestamp:
         facts.append(("timestamp", stored.timestamp))

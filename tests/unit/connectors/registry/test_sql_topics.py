@@ -563,7 +563,7 @@ def test_a_declaration_of_a_topic_of_bytes_keeps_its_registry(registry, tmp_path
             shown = sql.execute("DESCRIBE S EXTENDED")[0].table
             assert shown is not None
             told = {row["fact"]: row["value"] for row in shown.to_pylist()}
-            assert told["schema.registry.url"] == (registry.url if is_first else "")
+            assert told["schema.registry.url"] == (registry.url if is_first else "none")
         with sk.SqlSession(log, engine="local", settings=first) as sql:
             assert read(sql, "S") == read(sql, "Q") == rows
         assert (ids(log, topic)[0] > 0) is is_first
