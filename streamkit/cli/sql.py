@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
@@ -71,7 +72,7 @@ def _execute(session: LoadedSession, texts: list[str] | None, file: Path | None,
     output, opened = ResultOutput(is_json), session.get()
     name = IN_PYTHON if file is None else str(file)
     try:
-        for text in texts or [sys.stdin.read() if file is None else _read(file)]:
+        for text in texts or [_read(file or Path("-"))]:
             for result in interrupted_results(opened, text, name):
                 output.show(result)
     except StreamKitError as error:
@@ -80,10 +81,12 @@ def _execute(session: LoadedSession, texts: list[str] | None, file: Path | None,
 
 
 def _read(file: Path) -> str:
-    if str(file) == "-":
-        return sys.stdin.read()
+    """The text of a file, or of standard input for `-`, read in the same way: in UTF-8, with any line ends, with or without a mark in front."""
     try:
+        if str(file) == "-":
+            return TextIOWrapper(BytesIO(sys.stdin.buffer.read()), encoding="utf-8-sig").read()
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-        raise ConfigError(f"cannot read {str(file)!r}: {reason}; expected a file with statements in SQL") from None
+        name = "standard input" if str(file) == "-" else repr(str(file))
+        raise ConfigError(f"cannot read {name}: {reason}; expected statements in SQL, of a file or of a pipe") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
@@ -32,6 +33,28 @@ def test_a_row_is_an_object_in_json(as_program):
     assert code == 0
     assert [json.loads(line) for line in out.splitlines()] == [{"who": "ann", "n": 1}, {"who": "bob", "n": None}]
     assert "note: 2 rows for clicks." in err
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n"])
+def test_standard_input_is_read_as_a_file_is(as_program, monkeypatch, tmp_path, mark, ends):
+    """With any line ends, also within texts, and with a mark of UTF-8 in front; other bytes are an error."""
+    text = mark + ends.join(
+        [b"CREATE STREAM lines (a STRING);", b"INSERT INTO lines VALUES ('x", b"y');", b"SELECT a FROM lines;"]
+    )
+    (tmp_path / "lines.sql").write_bytes(text)
+    given = {"-f": tmp_path / "lines.sql"}
+    outs = []
+    for number, arguments in enumerate((("-f", str(given["-f"])), (), ("-f", "-"))):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+        code, out, err = as_program("sql", "--json", *arguments, log=tmp_path / f"log{number}")
+        assert code == 0, err
+        outs.append(out)
+    assert [json.loads(out) for out in outs] == [{"a": "x\ny"}] * 3
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("SELECT 1".encode("utf-16"))))
+    code, _, err = as_program("sql", log=tmp_path / "log0")
+    assert code == 1
+    assert "cannot read standard input: it is no text in UTF-8" in err
 
 
 def test_a_query_that_goes_on_ends_with_its_limit(streamkit):
