@@ -94,7 +94,7 @@ def _number_node(kind: str, logical: str | None, type: pa.DataType) -> WriteNode
     is_local = logical is not None and logical.startswith("local-")
     moments = [pa.timestamp("us", "UTC"), *([pa.timestamp("us")] if is_local else [])]
     unit = UNITS.get((logical or "").rpartition("-")[2], 0) if logical and "timestamp-" in logical else 0
-    return partial(_times, unit) if kind == "long" and unit > 0 and type in moments else _unsure
+    return partial(_times, unit) if kind == "long" and unit and type in moments else _unsure
 
 
 def _bytes_node(schema: Any, kind: str, logical: str | None, type: pa.DataType) -> WriteNode:
@@ -169,7 +169,10 @@ def _dates(values: pa.Array) -> WrittenValues:
 
 def _times(unit: int, values: pa.Array) -> WrittenValues:
     micros = values.view(pa.int64()).to_numpy()
-    return varints(micros // unit if unit > 1 else micros), _sure(values)
+    if unit > 0:
+        return varints(micros // unit if unit > 1 else micros), _sure(values)
+    is_far = np.abs(micros) > _RANGES["long"][1] // -unit
+    return varints(np.where(is_far, 0, micros) * -unit), is_far
 
 
 def _floats(kind: str, values: pa.Array) -> WrittenValues:
