@@ -155,6 +155,14 @@ def type_of(schema: Any, named: Mapping[str, Any], inside: tuple[str, ...] = ())
     return struct_of((field["name"], type_of(field["type"], named, (*inside, schema["name"]))) for field in schema["fields"])
 
 
+def times_in_micros(text: str) -> list[str]:
+    """The fields of a record that are times of the day in microseconds, or hold some: columns have whole numbers there."""
+    parsed, named = parsed_schema(text)
+    schema = resolved(parsed, named)
+    fields = schema["fields"] if isinstance(schema, dict) and "fields" in schema else []
+    return [field["name"] for field in fields if '"time-micros"' in json.dumps(field["type"])]
+
+
 def union_common(types: Sequence[str]) -> str | None:
     """The one type that values of these types have in a column; None if they need a member each."""
     if len(set(types)) == 1:

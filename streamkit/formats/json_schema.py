@@ -63,11 +63,16 @@ def optional_of_json_schema(text: str) -> list[str]:
     return [name for name in _properties(root) if name not in found.get("required", ())]
 
 
-def _properties(root: Any) -> dict[str, Any]:
-    found = _resolved(root, root, 0) if isinstance(root, dict) else root
+def object_within(root: Any) -> dict[str, Any]:
+    """The part of a schema that says its properties, behind a reference too; SchemaError if it has none."""
+    found: Any = _resolved(root, root, 0) if isinstance(root, dict) else root
     if not isinstance(found, dict) or not isinstance(found.get("properties"), dict) or not found["properties"]:
         raise SchemaError("the JSON Schema describes no object with properties; expected one, since each property is a column")
-    properties: dict[str, Any] = found["properties"]
+    return found
+
+
+def _properties(root: Any) -> dict[str, Any]:
+    properties: dict[str, Any] = object_within(root)["properties"]
     return properties
 
 

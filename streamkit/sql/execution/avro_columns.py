@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import ksql_type, without_times
-from streamkit.formats.avro_schema import avro_of
 from streamkit.formats.codec import Codec, schema_made_of
 from streamkit.formats.format import Format
+from streamkit.formats.grown_schema import with_avro_fields
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.evolution import is_wider
@@ -82,7 +82,7 @@ def _add_to_topic(state: ScriptState, source: StoredSource, span: TextSpan) -> b
                 span,
             )
     try:
-        wanted = Alteration(format_schema=_with_fields(own.schema, new))
+        wanted = Alteration(format_schema=with_avro_fields(own.schema, new))
         state.definitions = state.definitions.with_altered_topic(topic.name, wanted)
     except SchemaError as error:
         raise state.error(str(error), span) from None
@@ -158,10 +158,3 @@ def _is_readable(written: pa.DataType, declared: pa.DataType) -> bool:
     if pa.types.is_map(written):
         return _is_readable(written.key_type, declared.key_type) and _is_readable(written.item_type, declared.item_type)
     return _is_readable(written.value_type, declared.value_type)
-
-
-def _with_fields(schema: str, new: Schema) -> str:
-    """The schema of a record with a field for each of the columns, whose nested records have names of their own."""
-    record = json.loads(schema)
-    fields = json.loads(avro_of(new, f"{record['name']}_{len(record['fields'])}"))["fields"]
-    return json.dumps({**record, "fields": [*record["fields"], *fields]})

@@ -1,0 +1,158 @@
+"""A schema with the fields of another one that it lacks, behind its own, of which all that it says stays."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streamkit.errors import SchemaError
+from streamkit.formats.avro_schema import avro_of, columns_of_avro, parsed_schema
+from streamkit.formats.json_schema import object_within
+from streamkit.formats.protobuf_schema import compiled
+from streamkit.schema import Schema
+
+_FIELD = re.compile(r"  ((?:optional |repeated )?)(\S.*?) (\w+) = [0-9]+(.*;)")  # of a message that is made of columns
+_NESTED = re.compile(r"  message (\w+) \{")
+_IMPORT = re.compile(r'^\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"\s*;', re.MULTILINE)
+_SYNTAX = re.compile(r"\b(?:syntax|edition)\s*=\s*[^;]*;")
+_WORD = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[\w.]+|\S", re.DOTALL)
+_WITHOUT_LABEL = re.compile(r"^( +)(?!optional |repeated |message |map<)(\S+ \w+ = )", re.MULTILINE)
+_NUMBERS_KEPT = range(19_000, 20_000)  # by Protobuf itself
+
+
+def grown_schema(format: str, schema: str, wanted: str, message: str = "") -> str:
+    """
+    A schema with the fields that another one has, and it has not; that one is made of columns.
+
+    `message` is the one of a Protobuf file that values are. SchemaError for a schema that takes no field, as of Avro one that is no record.
+    """
+    return _GROWN[format](schema, wanted, message)
+
+
+def with_avro_fields(schema: str, new: Schema) -> str:
+    """The schema of a record with a field for each of the columns, whose nested records have names of their own."""
+    record = json.loads(schema)
+    if not isinstance(record, dict) or record.get("type") != "record":
+        raise SchemaError(f"the schema is no record, so it takes no {', '.join(new.names)}; found {schema}, expected a record")
+    names = {name.rpartition(".")[2] for name in parsed_schema(schema)[1]}
+    start = f"{record['name']}_{len(record['fields'])}"
+    while any(name.startswith(f"{start.rpartition('.')[2]}_") for name in names):
+        start += "_"
+    fields = json.loads(avro_of(new, start))["fields"]
+    return json.dumps({**record, "fields": [*record["fields"], *fields]})
+
+
+def _grown_avro(schema: str, wanted: str, message: str) -> str:
+    known = columns_of_avro(schema)
+    return with_avro_fields(schema, Schema(tuple(one for one in columns_of_avro(wanted) if one.name not in known)))
+
+
+def _grown_json(schema: str, wanted: str, message: str) -> str:
+    root = json.loads(schema)
+    properties = object_within(root)["properties"]
+    added = object_within(json.loads(wanted))["properties"]
+    properties.update({name: one for name, one in added.items() if name not in properties})
+    return json.dumps(root)
+
+
+@dataclass(frozen=True)
+class _MadeField:
+    """A field of a message that is made of columns, and the message within that its type is, or empty."""
+
+    label: str
+    type: str
+    name: str
+    end: str
+    nested: str
+
+    def text(self, number: int) -> str:
+        """The field with another number, after which its message is called."""
+        type, nested = self.type, self.nested
+        if own := _NESTED.match(nested):
+            name = f"{self.name[:1].upper()}{self.name[1:]}_{number}"
+            type = re.sub(rf"\b{own[1]}\b", name, type)
+            nested = nested.replace(own[0], f"  message {name} {{", 1)
+        return f"{nested}  {self.label}{type} {self.name} = {number}{self.end}\n"
+
+
+def _grown_protobuf(schema: str, wanted: str, message: str) -> str:
+    """The text with more lines in its message; their numbers are greater than those that it has, or that are reserved."""
+    found = _message(schema, wanted, message)
+    names = {field.name for field in found.fields}
+    number, lines = _last_number(found), list[str]()
+    for field in _made_fields(wanted):
+        if field.name in names:
+            continue
+        number = number + 1 if number + 1 not in _NUMBERS_KEPT else _NUMBERS_KEPT.stop
+        lines.append(field.text(number))
+    added, place = "".join(lines), _end_of(schema, found)
+    if not (syntax := _SYNTAX.search(schema)) or "proto2" in syntax[0]:
+        added = _WITHOUT_LABEL.sub(r"\1optional \2", added)
+    grown = f"{schema[:place].rstrip()}\n{added}{schema[place:]}"
+    imported = {one[1] for one in _IMPORT.finditer(schema)}
+    more = "".join(f'\nimport "{one[1]}";' for one in _IMPORT.finditer(wanted) if one[1] not in imported)
+    start = syntax.end() if syntax else 0
+    return f"{grown[:start]}{more}{grown[start:]}" if start else f"{more.lstrip()}\n{grown}".lstrip()
+
+
+def _message(schema: str, wanted: str, name: str) -> Any:
+    """The message that gets fields; SchemaError if it is the first for want of a name, and another one of the file has them all."""
+    file, names = compiled(schema), [field.name for field in _made_fields(wanted)]
+    found = file.named(name)
+    others = [one for one in file.file.message_types_by_name.values() if all(field in one.fields_by_name for field in names)]
+    if others and not name:
+        raise SchemaError(
+            f"values are the message {found.full_name}, which is the first of the file, and {others[0].full_name} has {', '.join(names)}; expected "
+            f"a topic whose format has message={others[0].full_name}"
+        )
+    return found
+
+
+def _made_fields(text: str) -> Iterator[_MadeField]:
+    nested: dict[str, str] = {}
+    within: str | None = None
+    for line in text.splitlines():
+        if within is not None:
+            nested[within] += f"{line}\n"
+            within = None if line == "  }" else within
+        elif start := _NESTED.fullmatch(line):
+            within = start[1]
+            nested[within] = f"{line}\n"
+        elif field := _FIELD.fullmatch(line):
+            own = next((one for one in re.findall(r"\w+", field[2]) if one in nested), "")
+            yield _MadeField(field[1], field[2], field[3], field[4], nested.get(own, ""))
+
+
+def _last_number(message: Any) -> int:
+    """The greatest number that a message uses, or says that nobody uses."""
+    from google.protobuf import descriptor_pb2
+
+    own = descriptor_pb2.DescriptorProto()
+    message.CopyToProto(own)
+    ranges = [*own.reserved_range, *own.extension_range]
+    ends = [one.end - 1 for one in ranges if one.end <= 1 << 28]  # others go to the greatest number that there is
+    return max([*(field.number for field in own.field), *ends], default=0)
+
+
+def _end_of(text: str, message: Any) -> int:
+    """Where the text of a message ends, before its brace; SchemaError for a text that is none of a .proto file."""
+    wanted = message.full_name.removeprefix(f"{message.file.package}." if message.file.package else "").split(".")
+    words = [one for one in _WORD.finditer(text) if not one[0].startswith(("//", "/*"))]
+    around: list[str] = []
+    for number, word in enumerate(words):
+        if word[0] == "{":
+            is_message = number > 1 and words[number - 2][0] == "message"
+            around.append(words[number - 1][0] if is_message else "")
+        elif word[0] == "}" and around:
+            if around == wanted:
+                return word.start()
+            around.pop()
+    raise SchemaError(
+        f"the schema of the message {message.full_name} is no text of a .proto file, so no field can be added to it"
+    )
+
+
+_GROWN: Mapping[str, Callable[[str, str, str], str]] = {"avro": _grown_avro, "json": _grown_json, "protobuf": _grown_protobuf}
