@@ -87,6 +87,7 @@ _NO_ID = "it does not begin with a zero byte and a schema id, as in the registry
 _IN_ANOTHER_CASE = (
     "names differ in their case only, and by places nobody reads what is written under a schema that the topic got later"
 )
+_OF_TOPIC = "TopicNameStrategy"
 _NEEDS_SCHEMA = ("avro", "protobuf", "csv")
 _MADE: dict[str, Callable[[Schema], str]] = {
     "avro": avro_of, "json": json_schema_of, "protobuf": protobuf_of, "csv": lambda columns: columns.ddl(),
@@ -362,6 +363,33 @@ class Codec:
         assert self.registry is not None, "a registry is needed"
         self.registry.check_accepts(self.subject(), TYPES[self.format.name], self.format.schema)
 
+    def newest(self) -> Format | None:
+        """
+        The format with the newest schema of the subject, under which values are written from now on; None if the subject has none.
+
+        SchemaError for one of another format, or of Protobuf that imports files of other subjects, under which nothing is written.
+        """
+        if self.registry is None or (self.format.schema is None and not self._is_of_topic):
+            return None  # a subject that is called after the record has that of the format alone
+        if (found := self.registry.newest(self.subject())) is None:
+            return None
+        if found.references and self.format.name == "protobuf":
+            names = ", ".join(one.name for one in found.references)
+            raise SchemaError(
+                f"the schema of the subject {self.subject()} imports {names}; expected one that is whole, or another topic"
+            )
+        latest = {USE_LATEST: "true"} if found.references else {}  # the registry knows its text by them alone
+        settings = {**dict(self.format.settings), **latest}
+        return replace(self.format, schema=self._checked(found).text, settings=tuple(sorted(settings.items())))
+
+    def is_registered(self) -> bool:
+        """Whether the subject has the format's schema, in any version."""
+        assert self.format.schema is not None, "a schema is needed"
+        newest = self.newest() if self._uses_latest else None
+        if newest is not None and newest.schema == self.format.schema:  # with what it refers to, which makes it another text
+            return True
+        return self.registry is not None and self.registry.has(self.subject(), TYPES[self.format.name], self.format.schema)
+
     def value_writer(self) -> Callable[[Any], bytes]:  # type: ignore[valid-type]  # the module of that name
         """What writes one value of Python; it raises errors of many kinds."""
         write = _value_writer(self.format, self._text_of_values())
@@ -420,8 +448,8 @@ class Codec:
 
     def subject(self, text: str | None = None) -> str:
         """The name under which the registry has the schemas, by the strategy of the settings."""
-        strategy = self.format.setting(SUBJECT_STRATEGY, "TopicNameStrategy").rpartition(".")[2]
-        if strategy == "TopicNameStrategy":
+        strategy = self.format.setting(SUBJECT_STRATEGY, _OF_TOPIC).rpartition(".")[2]
+        if self._is_of_topic:
             return f"{self.topic}-{self.part}"
         text = text or self.format.schema
         if text is None:
@@ -430,6 +458,11 @@ class Codec:
             )
         record = _record_name(self.format, text)
         return record if strategy == "RecordNameStrategy" else f"{self.topic}-{record}"
+
+    @property
+    def _is_of_topic(self) -> bool:
+        """Whether the subject is called after the topic."""
+        return self.format.setting(SUBJECT_STRATEGY, _OF_TOPIC).rpartition(".")[2] == _OF_TOPIC
 
     def _attempt(self, values: pa.Array, columns: Schema) -> Decoded:
         if self.registry is None:
@@ -601,6 +634,13 @@ def altered(format: Format, schema: Schemas, topic: str) -> Format:
             "settings, or schema.compatibility=NONE"
         )
     return replace(format, schema=text)
+
+
+def with_newest_schema(format: Format, topic: str, part: str = VALUE) -> Format:
+    """The format with the newest schema of its subject, if it has a registry, and no schema of its own; else as it is."""
+    if format.schema is not None or not format.has_registry:
+        return format
+    return Codec(format, topic=format.topic or topic, part=part).newest() or format
 
 
 def schema_made_of(name: str, columns: Schema) -> str | None:

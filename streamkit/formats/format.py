@@ -50,6 +50,14 @@ SETTINGS = {
     NULLS: "defaults, if null is written as nothing in Protobuf, which is read as the default of its type",
     WINDOW: "the windows behind keys: their length in milliseconds, or session",
 }
+OF_WRITERS = (
+    *REGISTRY_SETTINGS,
+    SUBJECT_STRATEGY,
+    AUTO_REGISTER,
+    USE_LATEST,
+    COMPATIBILITY,
+    MESSAGE,
+)  # the topic's, where a writer says none
 OF_KEY_SETTINGS = {
     KEY_FORMAT: "the format of keys, for those who read them without columns",
     KEY_SCHEMA: "the columns of keys, for those who read them without columns",

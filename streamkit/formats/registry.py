@@ -83,6 +83,24 @@ class Registry:
         found = self._asked("GET", f"/subjects/{_quoted(subject)}/versions/latest")
         return _registered(found["id"], found)
 
+    def newest(self, subject: str) -> Registered | None:
+        """The newest schema of a subject; None if it has none."""
+        try:
+            return self.latest(subject)
+        except _MissingError:
+            return None
+
+    def has(self, subject: str, type: str, text: str) -> bool:
+        """Whether a subject has a schema, among all of its versions."""
+        with self._lock:
+            if ("text", subject, type, text, True) in self._known:
+                return True
+        try:
+            self.id_of(subject, type, text, register=False)
+        except _MissingError:
+            return False
+        return True
+
     def version(self, subject: str, version: int) -> Registered:
         """A version of a subject; SchemaError if there is none."""
 
@@ -213,7 +231,7 @@ class Registry:
             )
         if error.code == 404:
             what = f"schema id {path.rpartition('/')[2]}" if path.startswith("/schemas/ids/") else path
-            return SchemaError(f"the schema registry {self.shown} does not have {what}: {said}")
+            return _MissingError(f"the schema registry {self.shown} does not have {what}: {said}")
         if error.code in (409, 422):
             return _RefusedSchemaError(said)
         if error.code >= 500 or error.code in (408, 429):
@@ -238,6 +256,10 @@ class Registry:
         if certificate := self._settings.get("schema.registry.ssl.certificate.location"):
             context.load_cert_chain(certificate, self._settings.get("schema.registry.ssl.key.location"))
         return context
+
+
+class _MissingError(SchemaError):
+    """The registry does not have what it was asked for."""
 
 
 class _RefusedSchemaError(SchemaError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from streamkit.data_type import INTEGERS, element_of, entry_of, fields_of
 from streamkit.errors import Location, SchemaError, TopologyError
-from streamkit.formats.codec import Codec, defaults_in, schema_made_of
+from streamkit.formats.codec import Codec, defaults_in, schema_made_of, with_newest_schema
 from streamkit.formats.csv import check_csv_schema
 from streamkit.formats.format import (
     KEY_FORMAT,
@@ -26,6 +26,7 @@ from streamkit.formats.windowed_keys import without_bounds
 from streamkit.formats.written_types import why_unwritable
 from streamkit.schema import Schema
 
+KEY = "key"
 _OF_ONE = ("string", "bytes")
 
 
@@ -156,6 +157,27 @@ def with_key_schema(keys: Format, columns: Schema) -> Format:
     before_window = without_bounds(columns) if keys.setting(WINDOW) else columns
     nullable = Schema(tuple(replace(column, nullable=True) for column in before_window))
     return replace(keys, schema=schema_made_of(keys.name, nullable))
+
+
+def with_subject_of_keys(written: Encoded, topic: str) -> Format:
+    """
+    The format of keys; with the newest schema of their subject if that has none that is made of these columns, and they fit the newest.
+
+    The one that is made goes first: equal keys have equal bytes, also where others have given the subject a newer one.
+    """
+    keys, columns = written.keys, written.key
+    if keys.schema is not None or not keys.has_registry or not columns.names:
+        return keys
+    columns = without_bounds(columns) if keys.setting(WINDOW) else columns
+    nullable = Schema(tuple(replace(column, nullable=True) for column in columns))
+    try:
+        made = [replace(keys, schema=schema_made_of(keys.name, each)) for each in (columns, nullable)]
+        if any(Codec(one, topic=topic, part=KEY).is_registered() for one in made):
+            return keys
+        found = with_newest_schema(keys, topic, KEY)
+        return found if found.schema is not None and len(value_columns(found, columns, ())) else keys
+    except SchemaError:  # the registry says whether it takes the one that is made
+        return keys
 
 
 def with_schema(format: Format, columns: Schema) -> Format:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from streamkit.errors import Location, SchemaError, TopologyError
-from streamkit.formats.format import KEY_FORMAT, NULLS, Format
+from streamkit.formats.codec import with_newest_schema
+from streamkit.formats.format import KEY_FORMAT, NULLS, OF_WRITERS, Format
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
-from streamkit.plan.encoding import Encoded, other_settings, with_schema
+from streamkit.plan.encoding import Encoded, other_settings, with_schema, with_subject_of_keys
 from streamkit.plan.inputs import KnownTopics, TopicDescription, known_topic, planned_topics
 from streamkit.plan.operators.project import Project
 from streamkit.plan.program import Output
@@ -39,7 +40,10 @@ def fit_outputs(
             _fitted(output, number, None if topics is None else known_topic(topics, output.topic), plan, refuse, declared_at)
             for number, output in enumerate(plan.outputs)
         )
-        return _in_order(_in_format(replace(plan, outputs=outputs)))
+        there = {
+            one.topic for one in outputs if topics is not None and known_topic(topics, one.topic) and one.topic not in declared_at
+        }
+        return _in_order(_in_format(replace(plan, outputs=outputs), there))
 
     return fit_outputs
 
@@ -62,7 +66,9 @@ def _fitted(
     if misfit is not None:
         refuse(RefusedTopic(output.topic, False, TopologyError(misfit, _line(plan, number))))
         return output
-    return output if topic is None else replace(output, schema=topic.schema, format=output.format and _format(topic))
+    if topic is None:
+        return output
+    return replace(output, schema=topic.schema, format=_written_format(output.format, _format(topic), written, output.topic))
 
 
 def _own_changelog(output: Output, plan: Plan) -> str | None:
@@ -179,17 +185,13 @@ def _other_format(
         return f"{reason}; or {others}"
     if its.name != own.name:
         return f"its values are {its.name}, and what is written are values of {own.name}; expected value_format={its.name!r}, or {others}"
-    # SQL declares columns that may be null, also for counts, which never are
-    nullable = Schema(tuple(replace(column, nullable=True) for column in written.value))
-    made = [with_schema(replace(own, schema=None), columns).schema for columns in (written.value, nullable)]
-    is_said = own.schema is not None and not (own.has_registry and own.setting(NULLS))  # else SQL has made it of the columns
-    if is_said and own.schema not in (*made, its.schema):
+    if _is_said(own, written) and own.schema != its.schema and not _has_subject_alone(its):
         return (
             f"its values have another schema; expected no value_schema=, or the topic's, which log.alter_topic changes, or {others}\n"
             f"  written:   {own.schema}\n"
             f"  the topic: {its.schema}"
         )
-    if own.settings and (reason := other_settings(dict(own.settings), dict(its.settings))):
+    if own.settings and (reason := other_settings(dict(own.settings), _compared(own, its))):
         return f"{reason}; {others}"
     try:
         written.under(its, with_key=own.setting(KEY_FORMAT) is None)
@@ -198,18 +200,75 @@ def _other_format(
     return None
 
 
-def _in_format(plan: Plan) -> Plan:
-    """The plan in which bytes are made under the schemas that the topics have."""
+def _compared(own: Format, its: Format) -> dict[str, str]:
+    """The settings of a topic that a writer has to have: what it leaves open the topic says, and how null is written behind a registry the writer."""
+    said = dict(own.settings)
+    found = {name: value for name, value in its.settings if name not in OF_WRITERS or name in said}
+    return {**found, NULLS: said[NULLS]} if NULLS in said and its.has_registry else found
+
+
+def _is_said(own: Format, written: Encoded) -> bool:
+    """Whether somebody has said the schema of what is written, which else is made of its columns."""
+    if own.schema is None or (own.has_registry and own.setting(NULLS)):  # SQL has made it
+        return False
+    # SQL declares columns that may be null, also for counts, which never are
+    nullable = Schema(tuple(replace(column, nullable=True) for column in written.value))
+    return own.schema not in [with_schema(replace(own, schema=None), columns).schema for columns in (written.value, nullable)]
+
+
+def _has_subject_alone(its: Format) -> bool:
+    """Whether a registry alone says the schemas of a topic."""
+    return its.has_registry and its.schema is None
+
+
+def _written_format(own: Format | None, its: Format | None, written: Encoded | None, topic: str) -> Format | None:
+    """
+    The format in which an output is written to a topic that is there: that of the topic.
+
+    Where a registry alone says the schema, it is the newest of the subject if the columns fit it, so that no version is without its other fields.
+    """
+    if own is None or its is None or written is None or not _has_subject_alone(its):
+        return own and its
+    nulls = [pair for pair in own.settings if pair[0] == NULLS]
+    its = replace(its, settings=tuple(sorted({**dict(its.settings), **dict(nulls)}.items())))
+    if _is_said(own, written):
+        return replace(its, schema=own.schema)
+    try:
+        found = with_newest_schema(its, topic)
+        written.under(found, with_key=own.setting(KEY_FORMAT) is None)
+    except SchemaError:  # the registry says whether it takes a schema of the columns
+        return its
+    return found
+
+
+def _in_format(plan: Plan, there: Container[str]) -> Plan:
+    """The plan in which bytes are made under the schemas that the topics which are there, and their registries, have."""
     steps = list(plan.steps)
-    for number, output in enumerate(plan.outputs):
-        maker = _maker(plan, number)
-        written = maker.operator.bytes_made
-        if written is None or output.format is None or written.format == output.format:
+    for write in plan.steps:
+        if write.operator.output_written is None:
             continue
-        value = written.under(output.format, with_key=written.format.setting(KEY_FORMAT) is None)
-        changed = with_operator(maker, format=output.format, value=value)
-        steps = [changed if step.id == maker.id else step for step in steps]
+        output, maker = plan.outputs[write.operator.output_written], plan.step(write.inputs[0])
+        written = maker.operator.bytes_made
+        if written is None or output.format is None:
+            continue
+        found = _under(written, output.format)
+        if output.topic in there:
+            found = replace(found, keys=with_subject_of_keys(written, output.format.topic or output.topic))
+        if found != written:
+            changed = with_operator(maker, format=found.format, value=found.value, keys=found.keys)
+            steps = [changed if step.id == maker.id else step for step in steps]
     return replace(plan, steps=tuple(steps))
+
+
+def _under(written: Encoded, topic: Format) -> Encoded:
+    """What is written in the format of a topic; as it is if it does not fit, as where a second writer has other columns."""
+    if written.format == topic:
+        return written
+    try:
+        value = written.under(topic, with_key=written.format.setting(KEY_FORMAT) is None)
+    except SchemaError:
+        return written
+    return replace(written, format=topic, value=value)
 
 
 def _in_order(plan: Plan) -> Plan:
