@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from streamkit.data_type import to_arrow
+from streamkit.data_type import FieldPath, to_arrow
 from streamkit.dsl.topology import Topology
-from streamkit.errors import StreamKitError, TopologyError
-from streamkit.expressions.ksql.signature import ksql_type, without_times
-from streamkit.formats.codec import Codec
-from streamkit.formats.format import OF_KSQLDB, REGISTRY_URL
+from streamkit.errors import SchemaError, StreamKitError, TopologyError
+from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
+from streamkit.formats.avro_schema import times_in_micros
+from streamkit.formats.codec import Codec, defaults_in
+from streamkit.formats.format import OF_KSQLDB, REGISTRY_URL, Format
+from streamkit.formats.written_types import why_unwritable
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.catalog.sql_types import StoredType
 from streamkit.log.topic.alteration import Alteration
@@ -22,16 +24,24 @@ from streamkit.log.topic.topic import Topic
 from streamkit.names import is_name, meant, spellings
 from streamkit.plan.added_topics import created
 from streamkit.plan.decoding import decoded
+from streamkit.plan.encoding import Encoded
 from streamkit.plan.inputs import resolve_inputs, sources_of
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.avro_columns import add_avro_columns
 from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Definitions, format_columns, says_registry
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.queries import check_queries
-from streamkit.sql.execution.schema_registration import grow_schema, register_schemas, written_format
+from streamkit.sql.execution.schema_registration import grow_schema, register_schemas, written_by
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.seen_columns import with_added_at
-from streamkit.sql.execution.stored_source import WINDOW_TYPE, declaration_of, is_ksql, written_columns
+from streamkit.sql.execution.stored_source import (
+    WINDOW_TYPE,
+    declaration_of,
+    format_of_subject,
+    is_ksql,
+    schemas_there,
+    written_columns,
+)
 from streamkit.sql.execution.topic_fit import misfit
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.printer.names import quoted_name
@@ -74,7 +84,7 @@ def create_source(state: ScriptState, statement: CreateSource) -> Changed:
     if topic is not None:
         register_schemas(state, topic, span)
     elif known is not None:
-        grow_schema(state, stored.topic, written_format(state, stored), span)
+        grow_schema(state, stored.topic, written_by(state, stored), span, is_said="VALUE_SCHEMA" in stored.formats)
     has_topic = "" if topic is None else f", which is created with {topic.partitions} partition{'s' * (topic.partitions != 1)}"
     return Changed(f"{stored.kind.capitalize()} {stored.name} reads the topic {stored.topic}{has_topic}.")
 
@@ -129,12 +139,16 @@ def _check_columns_of_schema(
     if topic is None or topic.format is None or stored.is_read_only:
         return
     is_own = "VALUE_SCHEMA" in stored.formats
-    encoded = state.reading.encoded(stored)
+    try:
+        encoded = state.reading.encoded(stored)
+    except SchemaError:
+        if topic.format.has_registry:  # whose schema nobody writes by columns, though some of them may be read
+            return
+        raise
     if encoded.format.schema is None or encoded.format.name in OF_KSQLDB or not encoded.value.names:
         return  # values have what is declared, or nothing is
     if encoded.format.has_registry and not is_own:  # which gets the next schema
-        _check_case(state, encoded.value.names, topic, stored, span)
-        _check_kinds(state, encoded.value, topic, stored, span)
+        _check_behind_registry(state, known, stored, encoded, topic, span)
         return
     written = Codec(encoded.format, topic=stored.topic).written.names
     missing = ", ".join(name for name in encoded.value.names if name not in written)
@@ -153,41 +167,68 @@ def _check_columns_of_schema(
     )
 
 
-def _check_case(state: ScriptState, declared: Sequence[str], topic: Topic, stored: StoredSource, span: TextSpan) -> None:
-    """TopologyError for a column whose name differs from one of the schema in its case only: all of its values would be null."""
+def _check_behind_registry(
+    state: ScriptState, known: StoredSource | None, stored: StoredSource, encoded: Encoded, topic: Topic, span: TextSpan
+) -> None:
+    """TopologyError for a column that could be neither read nor written under the schemas of a topic, or that its own schema does not take."""
     assert topic.format is not None
-    names = Codec(topic.format, topic=topic.name).written.names if topic.format.schema is not None else ()
+    former = () if known is None else [one["name"] for one in known.columns]
+    new = [one for one in encoded.value if one.name not in former]
+    for format in schemas_there(format_of_subject(encoded.format, topic.format, topic.name), encoded.value.names):
+        _check_case(state, encoded.value.names, format, stored, span)
+        written = new if format.schema == topic.format.schema else ()  # of the schemas of others a column may be there to be read
+        _check_kinds(state, encoded.value, written, format, stored, span)
+
+
+def _check_case(state: ScriptState, declared: Sequence[str], format: Format, stored: StoredSource, span: TextSpan) -> None:
+    """TopologyError for a column whose name differs from one of the schema in its case only: all of its values would be null."""
+    names = Codec(format).written.names
     in_any_case = {name.lower(): name for name in names}
     near = [(name, in_any_case[name.lower()]) for name in declared if name not in names and name.lower() in in_any_case]
     if near:
         raise state.error(
-            f"the schema of the values of the topic {topic.name} has {', '.join(its for _, its in near)}, and {stored.name} has "
+            f"the schema of the values of the topic {stored.topic} has {', '.join(its for _, its in near)}, and {stored.name} has "
             f"{', '.join(name for name, _ in near)}: behind a registry columns are found by their names in the same case; expected "
             f"{', '.join(quoted_name(its) for _, its in near)}, in backquotes",
             span,
         )
 
 
-def _check_kinds(state: ScriptState, declared: Schema, topic: Topic, stored: StoredSource, span: TextSpan) -> None:
-    """TopologyError for a column of another kind than the schema of a topic behind a registry says: it could be neither read nor written."""
-    assert topic.format is not None
-    if topic.format.schema is None:
-        return
-    written = Codec(topic.format, topic=topic.name).written
+def _check_kinds(
+    state: ScriptState, declared: Schema, written: Collection[SchemaColumn], format: Format, stored: StoredSource, span: TextSpan
+) -> None:
+    """TopologyError for a column of another kind than the schema of a topic behind a registry says: it could be neither read nor written, or not `written`."""
+    there, defaults = Codec(format).written, defaults_in(format)
+    types = {str(one["name"]): str(one["type"]) for one in stored.columns}
+    in_micros = times_in_micros(str(format.schema)) if format.name == "avro" else ()
     for one in declared:
-        if one.name not in written:
+        if one.name not in there:
             continue
-        there = written[one.name].type
-        if None not in (kinds := {_kind(there), _kind(one.type)}) and len(kinds) > 1:
+        its = there[one.name].type
+        is_micros = one.name in in_micros and has_times(types[one.name])
+        is_unwritable = one in written and _is_of_kind(one.type, its) is None and _is_unwritable(format, one, its, defaults)
+        if is_micros or is_unwritable or _is_of_kind(one.type, its) is False:
             raise state.error(
-                f"{one.name} is {ksql_type(there)} in the schema of the values of the topic {topic.name}, and {ksql_type(one.type)} in "
-                f"{stored.name}; expected the type that it has, which a query casts, or another name",
+                f"{one.name} is {ksql_type(its)}{' of microseconds' if is_micros else ''} in the schema of the values of the topic {stored.topic}, "
+                f"and {ksql_type(types[one.name])} in {stored.name}; expected the type that it has, which a query casts, or another name",
                 span,
             )
 
 
+def _is_unwritable(format: Format, column: SchemaColumn, its: str, defaults: Mapping[FieldPath, Any]) -> bool:
+    """Whether no value of a column may be written as the schema has it; JSON has times and decimals as texts."""
+    is_text = format.name == "json" and "string" in (its, column.type)
+    return not is_text and why_unwritable(format, column.type, its, (column.name,), defaults) is not None
+
+
+def _is_of_kind(type: str, its: str) -> bool | None:
+    """Whether values of two types are of one kind; None of times and decimals, of which it depends on the format."""
+    kinds = {_kind(type), _kind(its)}
+    return None if None in kinds else len(kinds) == 1
+
+
 def _kind(type: str) -> str | None:
-    """What values of a type are like in a format; None of times and decimals, which some formats write as numbers, and others as texts."""
+    """What values of a type are like in a format; None of times and decimals."""
     arrow = to_arrow(type)
     if pa.types.is_temporal(arrow) or pa.types.is_decimal(arrow):
         return None
@@ -465,7 +506,7 @@ def alter_source(state: ScriptState, statement: AlterSource) -> Changed:
             message = error.message if isinstance(error, TopologyError) else str(error)
             raise state.error(message, column.span) from None
         _declare(state, known, altered, column.span)
-    grow_schema(state, known.topic, written_format(state, altered), span)
+    grow_schema(state, known.topic, written_by(state, altered), span, is_said="VALUE_SCHEMA" in altered.formats)
     check_queries(state, known.name, added=[name for name, _ in added])
     return Changed(f"{known.kind.capitalize()} {known.name} has {', '.join(name for name, _ in added)} too.")
 

@@ -30,6 +30,7 @@ from streamkit.schema import SchemaColumn
 from streamkit.sql.execution.inserted_table import columns_of_table
 from streamkit.sql.execution.inserted_values import InsertedValues
 from streamkit.sql.execution.row_time import is_row_time
+from streamkit.sql.execution.schema_registration import let_write, written_by
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.stored_source import written_columns
 from streamkit.sql.execution.topic_fit import misfit
@@ -43,7 +44,7 @@ MADE_BY_LOG = (PARTITION, OFFSET, HEADERS, DELETED)
 def insert_values(state: ScriptState, statement: InsertValues, counts: Sequence[int] | None = None) -> list[Changed]:
     """Rows for the topic of a stream or table; of statements that are one here, `counts` says how many rows each has, and each gets its message."""
     span = statement.name.span if statement.name.span.end else statement.span
-    known, topic = _written_source(state, statement.name.text, span)
+    known, topic = _writable_source(state, statement.name.text, span)
     inserted = InsertedRows(state, statement, known)
     batches = encoded(state, known, topic, inserted.found(), statement)
     inserted.check_event_times(topic, batches)
@@ -75,7 +76,7 @@ def _messages(
 def insert_rows(state: ScriptState, name: str, rows: pa.Table) -> None:
     """Rows, which are columns of a stream or table already, for its topic; those that are missing are null."""
     statement = InsertValues(Name(name), None, ())
-    known, topic = _written_source(state, name, NOWHERE)
+    known, topic = _writable_source(state, name, NOWHERE)
     rows = columns_of_table(known, rows, is_ksql=state.settings.script.meaning.names_results)
     types = {str(one["name"]): str(one["type"]) for one in known.columns if one.get("role") != HEADERS_ROLE}
     for column, type in types.items():
@@ -86,6 +87,13 @@ def insert_rows(state: ScriptState, name: str, rows: pa.Table) -> None:
     batches = encoded(state, known, topic, rows, statement)
     check.check_event_times(topic, batches)
     state.rows.setdefault(topic.name, []).extend(batches)
+
+
+def _writable_source(state: ScriptState, name: str, span: TextSpan) -> tuple[StoredSource, Topic]:
+    """The stream or table of a name and its topic, which behind a registry may have rows of all of its columns from now on."""
+    known, topic = _written_source(state, name, span)
+    let_write(state, topic.name, written_by(state, known), known.name, span, is_said="VALUE_SCHEMA" in known.formats)
+    return known, state.definitions.topic(topic.name)
 
 
 def _written_source(state: ScriptState, name: str, span: TextSpan) -> tuple[StoredSource, Topic]:

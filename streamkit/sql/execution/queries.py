@@ -12,6 +12,7 @@ from streamkit.engine.runs.compile import compile_passing_over
 from streamkit.engine.runs.preview import Preview, preview
 from streamkit.errors import SqlError, StreamKitError, TopologyError
 from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
+from streamkit.formats.codec import declare_format, format_of_keys
 from streamkit.log.catalog.sql_queries import PAUSED, StoredQuery
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.alteration import Alteration
@@ -19,6 +20,7 @@ from streamkit.log.topic.evolution import check_evolution
 from streamkit.log.topic.topic import Topic
 from streamkit.names import NAME_LENGTH_MAX, WINDOW_END, WINDOW_START, is_name, name_flaw
 from streamkit.plan.added_topics import created, declared_output
+from streamkit.plan.encoding import Encoded
 from streamkit.plan.inputs import sources_of
 from streamkit.plan.program import Output, Program
 from streamkit.plan.program_change import SAME, STEPS, STORES, ProgramChange
@@ -29,17 +31,23 @@ from streamkit.sql.execution.backfill import BACKFILL, TOPIC, built_beside, topi
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.registered_functions import with_functions
-from streamkit.sql.execution.schema_registration import check_holds, grow_schema, register_schemas, written_format
+from streamkit.sql.execution.schema_registration import (
+    check_holds,
+    grow_schema,
+    let_write,
+    register_schemas,
+    written_by,
+)
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.seen_columns import SeenColumns, with_added_at
 from streamkit.sql.execution.session_settings import LATEST, SessionSettings
-from streamkit.sql.execution.stored_source import SourceReading, windows_of
+from streamkit.sql.execution.stored_source import SourceReading, format_of_subject, windows_of
 from streamkit.sql.lowering.ksql_meaning import KSQL
 from streamkit.sql.lowering.scope import QuerySource, key_in_order
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.reader.script import read_script
 from streamkit.sql.script.advice import ways_of_result, ways_of_session
-from streamkit.sql.script.declared_source import SOURCE_NAME
+from streamkit.sql.script.declared_source import SOURCE_NAME, format_schema
 from streamkit.sql.script.properties import NATIVE, OF_INSERTS, OF_RESULTS, TopicProperties, check_time_format
 from streamkit.sql.script.script import ScriptLowering, ScriptSource
 from streamkit.sql.script.settings import OFFSET_RESET
@@ -50,7 +58,7 @@ from streamkit.sql.tree.statements import STREAM, TABLE, CreateAs, InsertQuery, 
 APPLICATION_START = "sql-"  # begins the names of the applications of queries
 FILTER = "filter"  # how the text of a step begins that has a condition
 AGAIN = "; WITH (BACKFILL = true) behind its name makes the results again, of all records"  # the way of every change
-QUERY_ID, KAFKA_TOPIC = "QUERY_ID", "KAFKA_TOPIC"
+QUERY_ID, KAFKA_TOPIC, VALUE_SCHEMA = "QUERY_ID", "KAFKA_TOPIC", "VALUE_SCHEMA"
 APPLICATION = "APPLICATION"  # a property: several queries of one text are one application
 FUNCTIONS = "functions"  # among the settings of a query: those in Python that it calls
 
@@ -62,6 +70,19 @@ class QueryTopology:
     topology: Topology
     source: QuerySource
     format: TopicFormat
+
+    @property
+    def written(self) -> Encoded | None:
+        """How its rows are written behind a registry; None of a topic without one."""
+        if not self.format.has_registry:
+            return None
+        key = self.source.key or ()
+        columns = Schema(tuple(SchemaColumn(name, without_times(type or "string")) for name, type in self.source.columns or ()))
+        values = columns.select(name for name in columns.names if name not in key)
+        schema = self.format.schema or format_schema(self.format, columns, key)
+        format = declare_format(self.format.value, None, self.format.settings)
+        keys = format_of_keys(self.format.key or "string", format, self.format.settings)
+        return Encoded(columns.select(key), values, keys, replace(format, schema=schema))
 
 
 class UnfitStateError(TopologyError):
@@ -201,15 +222,15 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
     query = _stored(state, statement, id, number, name, before)
     made = lowered_query(state.definitions, statement, state.text, state.settings, query.application)
     if known is None and made.format.has_registry:  # its topic may be there, and lack a column
-        output = _output_of(made.topology, _compiled(state, made.topology, statement, is_strict=False))
-        grow_schema(state, output.topic, output.format, span)
+        topic = _output_of(made.topology, _compiled(state, made.topology, statement, is_strict=False)).topic
+        let_write(state, topic, made.written, name, span, is_said=_says_schema(statement))
     program = _compiled(state, made.topology, statement)
     source = _source_of(state, statement, query, made, _output_of(made.topology, program))
     if known is None:
         check_holds(state, source, span)
     found = None
     if known is not None and before is not None:
-        _alter_sink(state, known, source, program, span)
+        _alter_sink(state, known, source, program, made.written, span)
         program = _compiled(state, made.topology, statement, is_strict=True)
         source = _source_of(state, statement, query, made, _output_of(made.topology, program))
         found = _changes(state, program, before, span)
@@ -227,6 +248,11 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
     return Changed(
         f"Query {id} fills the {source.kind} {source.name}.{_called_text(state)}{former}{_offset_told(state)}{told}", id
     )
+
+
+def _says_schema(statement: CreateAs) -> bool:
+    """Whether a statement says the schema of what it writes."""
+    return any(one.name.upper() == VALUE_SCHEMA for one in statement.properties)
 
 
 def _former_records(state: ScriptState, source: StoredSource) -> str:
@@ -303,7 +329,10 @@ def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, 
     source = with_added_at(known, source, number)
     for one in others:
         KeptValues(state, one, source, span, f"DROP {one.kind.upper()} {one.name} before").check_built()
-    _create_topics(state, program, span, {topic: known.topic})
+    final = state.definitions.topic(known.topic)
+    if _has_subject_alone(final):
+        let_write(state, known.topic, made.written, known.name, span, is_said=_says_schema(statement))
+    _create_topics(state, program, span, {topic: final})
     for one in others if state.keeps_case else ():
         add_avro_columns(state, replace(one, topic=topic), span)
     state.definitions = replace(state.definitions.with_query(with_built(before, new, source)), numbers=number)
@@ -338,7 +367,7 @@ def insert_query(state: ScriptState, statement: InsertQuery) -> Changed:
     query = _stored(state, statement, id, number, target.name, None)
     made = lowered_query(state.definitions, statement, state.text, state.settings, query.application)
     check_holds(state, target, span)
-    grow_schema(state, target.topic, written_format(state, target), span)
+    let_write(state, target.topic, written_by(state, target), target.name, span, is_said=VALUE_SCHEMA in target.formats)
     program = _compiled(state, made.topology, statement)
     _create_topics(state, program, span)
     if state.declared(name) is None:  # what a query fills is on record
@@ -585,7 +614,7 @@ def _source_of(state: ScriptState, statement: CreateAs, query: StoredQuery, made
     )  # fmt: skip
 
 
-def _create_topics(state: ScriptState, program: Program, span: TextSpan, places: Mapping[str, str] | None = None) -> None:
+def _create_topics(state: ScriptState, program: Program, span: TextSpan, places: Mapping[str, Topic] | None = None) -> None:
     """
     Let the topics that a start of a program would create be created with the script, and their registry know their schemas.
 
@@ -597,12 +626,27 @@ def _create_topics(state: ScriptState, program: Program, span: TextSpan, places:
             new = next((one for one in program.topics if one.name == output.topic), None)
             partitions = state.log.settings.topic_partitions
             topic = declared_output(output, inputs) if new is None else created(new, partitions)
-            topic = topic.under_subjects_of(places[topic.name]) if places and topic.name in places else topic
+            if places and topic.name in places:
+                topic = _in_place_of(topic, places[topic.name])
             state.definitions = state.definitions.with_topic(topic)
             register_schemas(state, topic, span)
 
 
-def _alter_sink(state: ScriptState, known: StoredSource, source: StoredSource, program: Program, span: TextSpan) -> None:
+def _in_place_of(topic: Topic, final: Topic) -> Topic:
+    """A topic that takes the place of another one: with the subjects of that, and where they alone have its schemas with its settings, too."""
+    if not _has_subject_alone(final) or topic.format is None or final.format is None:
+        return topic.under_subjects_of(final.name)
+    return replace(topic, format=replace(format_of_subject(topic.format, final.format, final.name), schema=None))
+
+
+def _has_subject_alone(topic: Topic) -> bool:
+    """Whether a registry alone says the schemas of a topic, as of one that others than SQL have made."""
+    return topic.format is not None and topic.format.has_registry and topic.format.schema is None
+
+
+def _alter_sink(
+    state: ScriptState, known: StoredSource, source: StoredSource, program: Program, written: Encoded | None, span: TextSpan
+) -> None:
     """The topic of a changed query with the columns that the query adds; TopologyError for any other change."""
     if source.topic != known.topic:
         raise state.error(f"{known.name} is the topic {known.topic}; found {source.topic}: expected the same", span)
@@ -621,7 +665,7 @@ def _alter_sink(state: ScriptState, known: StoredSource, source: StoredSource, p
     KeptValues(state, known, source, span, AGAIN.removeprefix("; ")).check()
     topic = state.definitions.find_topic(known.topic)
     output = next(one for one in program.outputs if one.topic == known.topic)
-    grow_schema(state, known.topic, output.format, span)
+    grow_schema(state, known.topic, written, span, is_said=VALUE_SCHEMA in source.formats)
     if topic is None or topic.format is not None or topic.schema.names == output.schema.names:
         return
     wanted = {one.name: one for one in output.schema}

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamkit.data_type import fields_of, inner_types, is_nested, to_arrow
-from streamkit.errors import StreamKitError
+from streamkit.errors import SchemaError, StreamKitError
 from streamkit.expressions.ksql.signature import without_times
-from streamkit.formats.codec import Codec, format_of_keys, schema_made_of
-from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, WINDOW, Format
+from streamkit.formats.codec import Codec, format_of_keys, schema_made_of, with_newest_schema
+from streamkit.formats.format import AUTO_REGISTER, KEY_FORMAT, KEY_SCHEMA, MESSAGE, WINDOW, Format
+from streamkit.formats.grown_schema import grown_schema
 from streamkit.formats.windowed_keys import without_bounds
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.formats import KEY
 from streamkit.log.topic.topic import Topic
-from streamkit.plan.encoding import with_schema
+from streamkit.plan.encoding import Encoded, with_schema, with_subject_of_keys
 from streamkit.schema import Schema
 from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.execution.stored_source import format_of_subject, has_all, schemas_there
 from streamkit.sql.tree.span import TextSpan
 
 
@@ -37,30 +39,115 @@ def register_schemas(state: ScriptState, topic: Topic, span: TextSpan) -> None:
             raise state.error(str(error), span) from None
 
 
-def grow_schema(state: ScriptState, name: str, wanted: Format | None, span: TextSpan) -> None:
-    """
-    Let a topic behind a registry have the next schema, in which values are written from now on; TopologyError if the registry refuses it.
+def let_write(
+    state: ScriptState, topic: str, written: Encoded | None, source: str, span: TextSpan, *, is_said: bool = False
+) -> None:
+    """Let a stream or table write to a topic behind a registry as `grow_schema` does; TopologyError if it could not, whatever its rows are."""
+    found = state.definitions.find_topic(topic)
+    if written is None or found is None or found.format is None or not written.format.has_registry:
+        return
+    what = "keys"
+    try:
+        _check_keys(written, found)
+        what, its = "values", format_of_subject(written.format, found.format, topic)
+        if next := _next_format(its, written, is_said=is_said):
+            written.under(next, with_key=written.format.setting(KEY_FORMAT) is None)
+    except SchemaError as error:
+        reason = str(error)
+        if "\n" not in reason:  # else it shows both schemas, and says what to do
+            reason = (
+                f"{reason.partition('; expected')[0]}; expected columns as the newest schema of the subject has them, to which a query casts, or "
+                "another topic"
+            )
+        raise state.error(f"{source} cannot write {what} of the topic {topic} behind its registry: {reason}", span) from None
+    grow_schema(state, topic, written, span, is_said=is_said)
 
-    One that lacks a column of the topic is not next, because others write it. Nor do topics without a registry get one here.
+
+def _check_keys(written: Encoded, topic: Topic) -> None:
+    """SchemaError if the subject of a topic's keys has no schema that takes these, and gets none that is made of them."""
+    keys, columns = with_subject_of_keys(written, topic.name), written.key
+    if not keys.has_registry or keys.schema is not None or not columns.names:
+        return
+    columns = without_bounds(columns) if keys.setting(WINDOW) else columns
+    made = Codec(replace(keys, schema=schema_made_of(keys.name, columns)), topic=topic.name, part=KEY)
+    if not made.is_registered():
+        _check_registers(made.format, topic.name)
+        made.check_registrable()
+
+
+def grow_schema(state: ScriptState, name: str, written: Encoded | None, span: TextSpan, *, is_said: bool = False) -> None:
+    """
+    Let the values of a topic behind a registry have a schema with all columns that are written from now on; TopologyError if it may have none.
+
+    That is the topic's own, or the newest of its subject, or else the newest with fields for the columns that it lacks, which is registered: so no
+    version is without the fields of others. A schema that a declaration has `said` takes the place of a smaller one as it is.
     """
     topic = state.definitions.find_topic(name)
-    its = None if topic is None else topic.format
-    if its is None or wanted is None or its.name != wanted.name or not (its.has_registry and wanted.has_registry):
+    if (
+        topic is None
+        or topic.format is None
+        or written is None
+        or not written.format.has_registry
+        or written.format.schema is None
+    ):
         return
-    if its.schema is None or wanted.schema is None:
-        return
-    if set(Codec(its).written.names) < set(Codec(wanted).written.names):
-        state.definitions = state.definitions.with_altered_topic(name, Alteration(format_schema=wanted.schema))
-        register_schemas(state, state.definitions.topic(name), span)
+    its = format_of_subject(written.format, topic.format, name)
+    try:
+        next = _next_format(its, written, is_said=is_said)
+        if next is None or next.schema == its.schema:
+            return
+        codec = Codec(next, topic=its.topic)
+        if is_new := not codec.is_registered():
+            _check_registers(next, name)
+        if topic.format.schema is not None:
+            state.definitions = state.definitions.with_altered_topic(name, Alteration(format_schema=next.schema))
+            register_schemas(state, state.definitions.topic(name), span)
+        elif is_new and state.is_rehearsed:
+            codec.check_registrable()
+            altered = {**state.definitions.altered, name: replace(topic, format=next)}  # as the subject will be
+            state.definitions = replace(state.definitions, altered=altered)
+        elif is_new:
+            codec.register()
+    except SchemaError as error:
+        raise state.error(str(error), span) from None
+
+
+def _next_format(its: Format, written: Encoded, *, is_said: bool) -> Format | None:
+    """The format of a topic with the schema in which values have all columns that are written; None if none is needed, or it has been said otherwise."""
+    wanted = written.format.schema
+    if is_said and wanted is not None:
+        known = set() if its.schema is None else set(Codec(its).written.names)
+        said = set(Codec(written.format).written.names)
+        return its if said <= known else replace(its, schema=wanted) if known < said else None
+    names = set(written.value.names)
+    there = schemas_there(its, names)
+    if not there:
+        return None if wanted is None else replace(its, schema=wanted)
+    if has_all(there[-1], names):
+        return there[-1]
+    return replace(its, schema=grown_schema(its.name, str(there[-1].schema), str(wanted), its.setting(MESSAGE)))
+
+
+def _check_registers(format: Format, name: str) -> None:
+    """SchemaError for a new schema of a topic whose settings say that writers register none."""
+    if format.setting(AUTO_REGISTER) == "false":
+        raise SchemaError(
+            f"the topic {name} has {AUTO_REGISTER} false, so SQL registers no schema for it, and the registry has none with "
+            f"{', '.join(Codec(format).written.names)}; expected columns that the newest schema of its subject has, or a schema with these in the "
+            "registry before"
+        )
 
 
 def check_holds(state: ScriptState, source: StoredSource, span: TextSpan) -> None:
     """TopologyError if a query would write wider numbers to a topic behind a registry than its schema has: values beyond that would be lost."""
     topic = state.definitions.find_topic(source.topic)
-    format = None if topic is None else topic.format
-    if format is None or format.schema is None or not format.has_registry:
+    if topic is None or topic.format is None or not topic.format.has_registry:
         return
-    there = Codec(format).written
+    try:
+        format = with_newest_schema(topic.format, source.topic)
+        there = Schema(()) if format.schema is None else Codec(format).written
+    except SchemaError:  # nothing is written to it, which is said where that is tried
+        return
     for name, type in ((str(one["name"]), without_times(str(one["type"]))) for one in source.columns):
         if name in there and name not in source.key and _is_wider(type, there[name].type):
             raise state.error(
@@ -80,15 +167,16 @@ def _is_wider(written: str, known: str) -> bool:
     return (written, known) != ("double", "float") and is_wider(to_arrow(written), to_arrow(known))
 
 
-def written_format(state: ScriptState, source: StoredSource) -> Format | None:
-    """The format in which rows of a stream or table are inserted, with the schema of their values; None of a topic without a registry."""
+def written_by(state: ScriptState, source: StoredSource) -> Encoded | None:
+    """How rows of a stream or table are inserted, with a schema of their values; None of a topic without a registry."""
     topic = state.definitions.find_topic(source.topic)
-    if topic is None or topic.format is None or not topic.format.has_registry:
+    if topic is None or topic.format is None:
         return None
     decoding = state.reading.topic_rows(source).decoding
-    if decoding is None or not len(decoding.value):
+    if decoding is None or not decoding.format.has_registry:
         return None
-    return with_schema(decoding.format, decoding.value)
+    format = with_schema(decoding.format, decoding.value) if len(decoding.value) else decoding.format
+    return Encoded(decoding.key, decoding.value, decoding.keys, format)
 
 
 def _codecs(topic: Topic) -> list[Codec]:

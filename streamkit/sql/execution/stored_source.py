@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,13 +13,13 @@ from streamkit.dsl.topology import Topology
 from streamkit.errors import ConfigError, TopicNotFoundError, TopologyError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.ksql.signature import has_times
-from streamkit.formats.codec import Codec
-from streamkit.formats.format import REGISTRY_URL
+from streamkit.formats.codec import Codec, with_newest_schema
+from streamkit.formats.format import REGISTRY_URL, Format
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.topic import Topic
 from streamkit.names import HEADERS
 from streamkit.plan.decoding import decoded
-from streamkit.plan.encoding import Encoded
+from streamkit.plan.encoding import Encoded, with_subject_of_keys
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.inputs import resolve_inputs, sources_of
 from streamkit.plan.kept_output import KeptOutput, kept_output
@@ -95,12 +95,13 @@ class SourceReading:
         decoding, own = self.topic_rows(stored).decoding, self.definitions.topic(stored.topic).format
         assert decoding is not None, "and has a format of values"
         assert own is not None, "and the topic knows it"
-        format = decoding.format
-        is_under = own.has_registry and own.schema is not None and own.name == format.name
-        is_under = is_under and set(decoding.value.names) <= set(Codec(own).written.names)  # else the registry gets the next one
-        if format.earlier or is_under:
-            format = replace(format, schema=own.schema, earlier=own.earlier)
-        return Encoded(decoding.key, decoding.value, decoding.keys, format)
+        found = Encoded(decoding.key, decoding.value, decoding.keys, decoding.format)
+        if found.format.earlier:
+            return replace(found, format=replace(found.format, schema=own.schema, earlier=own.earlier))
+        if not found.format.has_registry:
+            return found
+        under = replace(found, format=format_behind_registry(found, own, stored.topic, is_said="VALUE_SCHEMA" in stored.formats))
+        return replace(under, keys=with_subject_of_keys(under, stored.topic))
 
     def relation(self, stored: StoredSource) -> PullRelation:
         """The rows of a stream or table for a query that is run once: those of a store, if one has them."""
@@ -169,6 +170,7 @@ class SourceReading:
             self.definitions.registry_of(stored.topic, self.registry),
             is_ksql(stored),
             is_stored=True,
+            is_there=self.definitions.find_topic(stored.topic) is not None,
         )
 
     def _columns_of(self, stored: StoredSource, topic: Topic, topology: Topology) -> ReadTopic:
@@ -228,6 +230,41 @@ def _columns_kept(program: Program, kept: KeptOutput) -> set[str]:
     for step in kept.steps:
         names = names if step.columns is None else [name for name, _ in step.columns]
     return set(names)
+
+
+def format_behind_registry(written: Encoded, own: Format, topic: str, *, is_said: bool = False) -> Format:
+    """
+    The format in which values are written to a topic: under its own schema, or the newest of its subject, if that has all of their columns.
+
+    Else it is that of what is written, as it is where a declaration has `said` the schema.
+    """
+    its, names = format_of_subject(written.format, own, topic), set(written.value.names)
+    for each in schemas_there(its, [] if is_said and its.schema is not None else names):
+        if has_all(each, names):
+            return replace(each, topic=written.format.topic)
+    return replace(its, schema=written.format.schema, topic=written.format.topic)
+
+
+def schemas_there(its: Format, names: Collection[str]) -> list[Format]:
+    """A format with the schema that its topic has, and with the newest of its subject, unless the topic's has all names, or more than the newest."""
+    if its.schema is not None and has_all(its, names):
+        return [its]
+    newest = with_newest_schema(replace(its, schema=None), its.topic)
+    own = [] if its.schema is None else [its]
+    is_grown = newest.schema is not None and all(has_all(newest, Codec(one).written.names) for one in own)
+    return [*own, *([newest] if is_grown else [])]
+
+
+def has_all(format: Format, names: Collection[str]) -> bool:
+    """Whether the schema of a format has all columns of these names; SchemaError if it cannot be written, where there are some."""
+    return not names or set(names) <= set(Codec(format).written.names)
+
+
+def format_of_subject(written: Format, own: Format, topic: str) -> Format:
+    """The format of a topic's values behind a registry, with what a writer says of them; of a topic of bytes it has no schema."""
+    its = own if own.name == written.name and own.has_registry else replace(written, schema=None)
+    settings = {**dict(its.settings), **dict(written.settings)}
+    return replace(its, settings=tuple(sorted(settings.items())), topic=own.topic or topic)
 
 
 def declaration_of(stored: StoredSource) -> CreateSource:

@@ -1,0 +1,316 @@
+"""
+SQL that writes to topics which others have made behind Apicurio's registry, under the schemas that these have registered.
+
+VALUES, SELECT and CREATE … AS go by one rule: what fits the newest schema of the subject is under it, a column more is a field more of it, and all
+else is refused with the statement.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streamkit.errors import SqlError
+from streamkit.formats.wire import schema_ids
+
+pytestmark = pytest.mark.foreign("registry")
+ENUM = {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}
+FIXED = {"type": "fixed", "name": "Bytes", "size": 8}
+INNER = {
+    "type": "record", "name": "Inner", "namespace": "of.others",
+    "fields": [{"name": "A", "type": "int"}, {"name": "B", "type": ["null", "string"], "default": None}],
+}  # fmt: skip
+TYPES = {
+    "enum": (ENUM, "STRING", "'B'", "B"),
+    "enum or null": (["null", ENUM], "STRING", "'B'", "B"),
+    "fixed": (FIXED, "BYTES", "TO_BYTES('abcdefgh', 'utf8')", b"abcdefgh"),
+    "decimal of fixed": ({**FIXED, "logicalType": "decimal", "precision": 6, "scale": 2}, "DECIMAL(4, 2)", "1.25", "1.25"),
+    "record": (INNER, "STRUCT<A INT>", "STRUCT(A := 1)", {"A": 1}),
+    "nanoseconds": ({"type": "long", "logicalType": "timestamp-nanos"}, "TIMESTAMP", "'2020-01-01T00:00:00'", "2020-01-01 00:00:00+00:00"),
+}  # fmt: skip
+SCHEMAS = {
+    "AVRO": {
+        "type": "record", "name": "Order", "namespace": "shop", "doc": "of others",
+        "fields": [{"name": "V", "type": ["null", "int"], "default": None}, {"name": "Z", "type": "string", "default": "zz"}],
+    },
+    "PROTOBUF": 'syntax = "proto3"; package shop; message Order { string Z = 4; optional int32 V = 2; }',
+    "JSON_SR": {
+        "title": "Order", "description": "of others", "type": "object", "additionalProperties": False,
+        "properties": {"V": {"type": "integer"}, "Z": {"type": "string"}},
+    },
+}  # fmt: skip
+NAMES = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON_SR": "json"}
+KEYS = ", KEY_FORMAT = 'AVRO'"
+SETTINGS = [{}, {"auto.register.schemas": "false"}, {"use.latest.version": "true"}]
+
+
+@pytest.fixture
+def made(log, registry, client, topic):
+    """Makes a topic that others than SQL have, whose subjects have schemas of theirs."""
+
+    def make(schema, format="AVRO", key=None, key_format="kafka", **settings):
+        keys = {"key.format": key_format, "key.schema": "`K` string"}
+        settings = {"schema.registry.url": registry.url, **keys, **settings}
+        log.create_topic(topic, partitions=1, format=NAMES[format], format_settings=settings)
+        ids = [registered(client, f"{topic}-value", format, schema)]
+        return [*ids, *([] if key is None else [registered(client, f"{topic}-key", "AVRO", key)])]
+
+    return make
+
+
+@pytest.fixture
+def rows(sql, topic):
+    """A stream J of one row, whose queries write."""
+    sql.execute(
+        f"CREATE STREAM J (K STRING KEY, V INT) WITH (KAFKA_TOPIC = '{topic}-j', VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+        "INSERT INTO J VALUES ('j', 7)"
+    )
+    return sql
+
+
+def registered(client, subject, format, schema):
+    """The id of a schema of others, beside which the subject takes none that could not read it."""
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    found = client.id_of(subject, NAMES[format].upper(), text, register=True)
+    client.set_compatibility(subject, "BACKWARD")
+    return found
+
+
+def of_order(type):
+    """A record of others with a field V."""
+    return {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "V", "type": type}]}
+
+
+def over(topic, columns, format="AVRO", name="S", more=""):
+    """CREATE STREAM of a topic that is there."""
+    return f"CREATE STREAM {name} (K STRING KEY, {columns}) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}'{more})"
+
+
+def ids(log, topic, part="value"):
+    """Under which schemas of the registry what a topic has was written."""
+    return schema_ids(log.read(topic)[part].combine_chunks()).tolist()
+
+
+def read(sql, name):
+    """All rows of a stream once its queries have caught up, none of which has failed."""
+    sql.catch_up()
+    found = [tuple(row.values()) for row in sql.execute(f"SELECT * FROM {name}")[0].table.to_pylist()]
+    assert [one["failure"] for one in sql.execute("SHOW QUERIES")[0].table.to_pylist() if one["failure"]] == []
+    return found
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_values_are_under_the_types_of_others(rows, log, client, made, topic, type):
+    """SQL has none of them, and writes what fits: no version is registered, and what was written is read."""
+    schema, declared, value, expected = TYPES[type]
+    (known,) = made(of_order(schema))
+    rows.execute(f"{over(topic, f'V {declared}')}; INSERT INTO S VALUES ('v', {value})")
+    value = value if "'2020" not in value else f"PARSE_TIMESTAMP({value}, 'yyyy-MM-dd''T''HH:mm:ss')"
+    rows.execute(
+        f"INSERT INTO S SELECT K, CAST({value} AS {declared}) AS V FROM J"
+        if "STRUCT" not in declared
+        else f"INSERT INTO S SELECT K, {value} AS V FROM J"
+    )
+    found = read(rows, "S")
+    assert [key for key, _ in found] == ["v", "j"]
+    assert [one if isinstance(one, bytes | dict) else str(one) for _, one in found] == [expected] * 2
+    assert ids(log, topic) == [known, known]
+    assert client.latest(f"{topic}-value").id == known
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("format", SCHEMAS)
+def test_no_version_is_without_the_fields_of_others(rows, log, client, made, topic, format, settings):
+    """Whatever the settings of the topic say, which are those of what SQL writes."""
+    (known,) = made(SCHEMAS[format], format, **settings)
+    rows.execute(f"{over(topic, 'V INT', format)}; INSERT INTO S VALUES ('v', 1); INSERT INTO S SELECT * FROM J")
+    rows.execute(f"CREATE STREAM C WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}') AS SELECT * FROM J")
+    assert read(rows, "S") == [("v", 1), ("j", 7), ("j", 7)]
+    assert ids(log, topic) == [known] * 3
+    assert client.latest(f"{topic}-value").id == known
+
+
+@pytest.mark.parametrize("format", SCHEMAS)
+@pytest.mark.parametrize(
+    "write",
+    [
+        "INSERT INTO S VALUES ('v', 1, 2)",
+        "INSERT INTO S SELECT K, V, 2 AS N FROM J",
+        "CREATE STREAM C WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}') AS SELECT K, V, 2 AS N FROM J",
+        "ALTER STREAM S ADD COLUMN M ARRAY<INT>",
+    ],
+)
+def test_a_column_more_is_a_field_of_the_schema_of_others(rows, log, client, made, topic, format, write):
+    """It stands behind theirs, of which all that they say stays; where writers register nothing it is an error."""
+    made(SCHEMAS[format], format)
+    rows.execute(over(topic, "V INT, N INT", format))
+    rows.execute(write.format(topic=topic, format=format))
+    found = client.latest(f"{topic}-value").text
+    assert all(word in found for word in ("Order", "Z", "N", *(["of others"] if format != "PROTOBUF" else ["shop"])))
+    if "ALTER" not in write:
+        assert [row[2] for row in read(rows, "S")] == [2]
+        assert ids(log, topic) == [client.latest(f"{topic}-value").id]
+    assert log.topic(topic).format.schema is None  # others read it under the newest, as before
+
+
+@pytest.mark.parametrize("write", ["INSERT INTO S VALUES ('v', 1, 2)", "INSERT INTO S SELECT K, V, 2 AS N FROM J"])
+def test_a_topic_whose_writers_register_nothing_gets_no_field(rows, log, client, made, topic, write):
+    """The error says the setting of the topic, and what to do."""
+    (known,) = made(SCHEMAS["AVRO"], **{"auto.register.schemas": "false"})
+    rows.execute(over(topic, "V INT, N INT"))
+    with pytest.raises(
+        SqlError, match=rf"the topic {topic} has auto\.register\.schemas false.* or a schema with these in the registry before"
+    ):
+        rows.execute(write)
+    assert client.latest(f"{topic}-value").id == known
+    assert log.read(topic).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("schema", "declared", "said"),
+    [
+        ("string", "W INT", "its schema has 'V', which is not written"),
+        (
+            {**INNER, "fields": [*INNER["fields"], {"name": "C", "type": "int"}]},
+            "V STRUCT<A INT>",
+            "its schema has 'V.C', which is not written",
+        ),
+        ("double", "V DECIMAL(5, 1)", "'V' as double"),
+        ({"type": "record", "name": "Node", "fields": [{"name": "A", "type": ["null", "Node"]}]}, "W INT", "contains itself"),
+    ],
+)
+@pytest.mark.parametrize(
+    "write", ["INSERT INTO S (K) VALUES ('v')", "INSERT INTO S SELECT K, CAST(NULL AS {type}) AS {name} FROM J"]
+)
+def test_what_never_fits_is_refused_with_the_statement(rows, client, made, topic, schema, declared, said, write):
+    """It may be read; no query is there that would be in state ERROR for ever, and no version of the subject."""
+    (known,) = made(of_order(schema))
+    rows.execute(over(topic, declared))
+    name, _, type = declared.partition(" ")
+    with pytest.raises(SqlError, match=f"S cannot write values of the topic {topic} behind its registry: .*{said}"):
+        rows.execute(write.format(name=name, type=type))
+    assert client.latest(f"{topic}-value").id == known
+    assert rows.execute("SHOW QUERIES")[0].table.num_rows == 0
+
+
+def test_a_column_of_microseconds_is_no_time_of_the_day(sql, made, topic):
+    """Its milliseconds would be written as such: neither is it read, nor would others read what is written."""
+    made(of_order({"type": "long", "logicalType": "time-micros"}))
+    with pytest.raises(SqlError, match=r"V is BIGINT of microseconds .*, and TIME in S"):
+        sql.execute(over(topic, "V TIME"))
+
+
+@pytest.mark.parametrize("schema", ["string", {"type": "enum", "name": "Kind", "symbols": ["v", "j"]}])
+def test_keys_are_under_the_schema_of_others(rows, log, client, made, topic, schema):
+    """A record of another name, or with a type of theirs, is their schema, and equal keys have equal bytes."""
+    key = {"type": "record", "name": "Id", "fields": [{"name": "K", "type": schema}]}
+    _, known = made(SCHEMAS["AVRO"], key=key, key_format="avro")
+    rows.execute(f"{over(topic, 'V INT', more=KEYS)}; INSERT INTO S VALUES ('v', 1); INSERT INTO S SELECT * FROM J")
+    assert read(rows, "S") == [("v", 1), ("j", 7)]
+    assert ids(log, topic, "key") == [known, known]
+    assert client.latest(f"{topic}-key").id == known
+
+
+@pytest.mark.parametrize("write", ["INSERT INTO S VALUES ('v', 1)", "INSERT INTO S SELECT * FROM J"])
+def test_keys_of_another_kind_are_refused_with_the_statement(rows, log, made, topic, write):
+    """SQL writes a record, and others a text."""
+    made(SCHEMAS["AVRO"], key={"type": "string"}, key_format="avro")
+    rows.execute(over(topic, "V INT", more=KEYS))
+    with pytest.raises(SqlError, match=f"S cannot write keys of the topic {topic} behind its registry: .* refuses the schema"):
+        rows.execute(write)
+
+
+def test_a_schema_may_refer_to_others(rows, log, client, registry, made, topic):
+    """The registry knows it with its references alone, so it is asked for the newest."""
+    inner = registered(client, f"{topic}-inner", "AVRO", {**INNER, "namespace": "shop"})
+    order = json.dumps(of_order(["null", "shop.Inner"]))
+    references = [{"name": "shop.Inner", "subject": f"{topic}-inner", "version": 1}]
+    known = client._asked("POST", f"/subjects/{topic}-value/versions", {"schema": order, "references": references})["id"]
+    settings = {"schema.registry.url": registry.url, "key.format": "kafka", "key.schema": "`K` string"}
+    log.create_topic(topic, partitions=1, format="avro", format_settings=settings)
+    rows.execute(
+        f"{over(topic, 'V STRUCT<A INT>')}; INSERT INTO S VALUES ('v', STRUCT(A := 1)); INSERT INTO S SELECT K, STRUCT(A := V) AS V FROM J"
+    )
+    assert read(rows, "S") == [("v", {"A": 1}), ("j", {"A": 7})]
+    assert ids(log, topic) == [known, known]
+    assert inner != known
+
+
+def test_a_text_goes_by_what_its_statements_add(rows, client, made, topic):
+    """Each adds its columns to those of the others before anything is registered; a text with a fault registers nothing."""
+    (known,) = made(SCHEMAS["AVRO"])
+    text = (
+        f"{over(topic, 'V INT')}; INSERT INTO S VALUES ('a', 1); {over(topic, 'N INT', name='T')}; INSERT INTO T VALUES ('b', 2);"
+        f"{over(topic, 'V INT, M INT', name='U')}; INSERT INTO U SELECT K, V, 3 AS M FROM J; INSERT INTO S VALUES ('c', 4);"
+    )
+    with pytest.raises(SqlError):
+        rows.execute(f"{text} INSERT INTO S SELECT NOTHING FROM J")
+    assert client.latest(f"{topic}-value").id == known
+    rows.execute(text)
+    assert sorted(read(rows, "U")) == [("a", 1, None), ("b", None, None), ("c", 4, None), ("j", 7, 3)]
+    assert [one["name"] for one in json.loads(client.latest(f"{topic}-value").text)["fields"]] == ["V", "Z", "N", "M"]
+
+
+def test_queries_of_one_application_write_under_one_schema(rows, log, client, made, topic):
+    """Each has a step of its own that makes the bytes."""
+    (known,) = made(SCHEMAS["AVRO"])
+    rows.execute(
+        f"{over(topic, 'V INT')}; INSERT INTO S WITH (APPLICATION = 'both') SELECT * FROM J;"
+        "INSERT INTO S WITH (APPLICATION = 'both') SELECT K, V + 1 AS V FROM J"
+    )
+    assert sorted(read(rows, "S")) == [("j", 7), ("j", 8)]
+    assert ids(log, topic) == [known, known]
+
+
+def test_what_is_built_beside_is_under_the_subject_of_others(rows, log, client, made, topic):
+    """With BACKFILL, too: the topic keeps its settings, and the subject its fields."""
+    made(SCHEMAS["AVRO"], **{"use.latest.version": "true"})
+    before = log.topic(topic).format
+    given = f"KAFKA_TOPIC = '{topic}', VALUE_FORMAT = 'AVRO'"
+    rows.execute(f"CREATE STREAM R WITH ({given}) AS SELECT K, V FROM J")
+    assert read(rows, "R") == [("j", 7)]
+    rows.execute(f"CREATE OR REPLACE STREAM R WITH ({given}, BACKFILL = true) AS SELECT K, V, V + 1 AS N FROM J")
+    assert read(rows, "R") == [("j", 7, 8)]
+    found = client.latest(f"{topic}-value")
+    assert [one["name"] for one in json.loads(found.text)["fields"]] == ["V", "Z", "N"]
+    assert ids(log, topic) == [found.id]
+    assert log.topic(topic).format == before
+
+
+@pytest.mark.parametrize("format", ["AVRO", "JSON_SR"])
+@pytest.mark.parametrize("others", [True, False])
+def test_a_key_may_be_declared_alone(rows, made, topic, format, others):
+    """Over a topic that is there, whoever has made it; a new one needs a column of values."""
+    if others:
+        made(SCHEMAS[format], format)
+    else:
+        rows.execute(over(topic, "V INT", format, "T", ", PARTITIONS = 1"))
+    rows.execute(
+        f"CREATE STREAM S (K STRING KEY) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}'); INSERT INTO S VALUES ('v')"
+    )
+    assert read(rows, "S") == [("v",)]
+
+
+@pytest.mark.parametrize("format", SCHEMAS)
+def test_a_column_is_one_that_the_schema_of_sql_takes(sql, topic, format):
+    """A decimal is no double: INSERT would be refused for each value; SOURCE only reads it."""
+    sql.execute(over(topic, "C DOUBLE", format, "S", ", PARTITIONS = 1"))
+    with pytest.raises(
+        SqlError, match=rf"C is DOUBLE in the schema of the values of the topic {topic}, and DECIMAL\(5, 1\) in D"
+    ):
+        sql.execute(over(topic, "C DECIMAL(5, 1)", format, "D"))
+    sql.execute(over(topic, "C DECIMAL(5, 1)", format, "D").replace("CREATE", "CREATE SOURCE"))
+
+
+@pytest.mark.parametrize("format", SCHEMAS)
+def test_a_schema_that_a_declaration_says_gets_fields(rows, client, topic, format):
+    """By ALTER and OR REPLACE of another declaration of its topic: its names and words stay."""
+    schema = SCHEMAS[format] if format == "PROTOBUF" else json.dumps(SCHEMAS[format])
+    rows.execute(over(topic, "V INT, Z STRING", format, "T", f", PARTITIONS = 1, VALUE_SCHEMA = '{schema}'"))
+    rows.execute(f"{over(topic, 'V INT', format)}; ALTER STREAM S ADD COLUMN N DATE")
+    rows.execute(over(topic, "V INT, N DATE, M STRUCT<A INT>", format).replace("CREATE", "CREATE OR REPLACE"))
+    rows.execute("INSERT INTO S VALUES ('v', 1, '2020-01-01', STRUCT(A := 1))")
+    assert [row[3] for row in read(rows, "S")] == [{"A": 1}]
+    found = client.latest(f"{topic}-value").text
+    assert all(word in found for word in ("Order", "Z", "N", "M", *(["of others"] if format != "PROTOBUF" else ["shop"])))
