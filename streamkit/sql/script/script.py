@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
@@ -98,10 +99,15 @@ class ScriptSource:
 
 @dataclass(frozen=True)
 class WrittenQuery:
-    """A statement with a query, and the meaning of its dialect."""
+    """A statement with a query, and the settings in force where it stands."""
 
     statement: CreateAs | InsertQuery
-    meaning: Meaning
+    settings: ScriptSettings
+
+    @property
+    def meaning(self) -> Meaning:
+        """That of its dialect."""
+        return self.settings.meaning
 
 
 OtherSources: TypeAlias = Callable[[str, Topology], ScriptSource | None]
@@ -167,6 +173,15 @@ class ScriptLowering:
             self._try(lambda query=query: self._lower(query))
         return self._topology
 
+    @contextmanager
+    def _under(self, settings: ScriptSettings) -> Iterator[None]:
+        """With the settings of another place of the script; queries are lowered once all statements are read."""
+        here, self.settings = self.settings, settings
+        try:
+            yield
+        finally:
+            self.settings = here
+
     def format(self, name: str) -> TopicFormat:
         """The format of a stream or table, once the topology is made."""
         found = self._find(name)
@@ -207,7 +222,7 @@ class ScriptLowering:
             case InsertQuery():
                 if self._others is no_others:  # a session asks its own statements, and stored ones go on
                     TopicProperties.of(statement.properties, OF_INSERTS, self.text, statement.span)
-                self._queries.append(WrittenQuery(statement, self.settings.meaning))
+                self._queries.append(WrittenQuery(statement, self.settings))
             case _:
                 where = ELSEWHERE.get(type(statement).__name__, f"this belongs to {SESSION}")
                 raise self.text.error(where, statement.span)
@@ -291,7 +306,7 @@ class ScriptLowering:
             return
         if self._others is no_others and self.settings.meaning.names_results:  # in a file, whose statements are new
             check_time_format(statement.properties, self.text)
-        query = WrittenQuery(statement, self.settings.meaning)
+        query = WrittenQuery(statement, self.settings)
         self._sources[statement.name.text] = ScriptSource(statement.kind, created_as=query)
         self._queries.append(query)
 
@@ -312,16 +327,17 @@ class ScriptLowering:
         return self._sources[near[0]] if own is None and len(near) == 1 else own
 
     def _lower(self, query: WrittenQuery) -> None:
-        if isinstance(query.statement, CreateAs):
-            self._result(query.statement.name.text)
-            return
-        target = self._find(query.statement.name.text)
-        if target is None:
-            raise self._unknown(query.statement.name.text, query.statement.name.span)
-        if target.created_as is not None:
-            self._result(query.statement.name.text)
-        else:
-            self._insert_into_topic(query.statement, target, self._query(query))
+        with self._under(query.settings):
+            if isinstance(query.statement, CreateAs):
+                self._result(query.statement.name.text)
+                return
+            target = self._find(query.statement.name.text)
+            if target is None:
+                raise self._unknown(query.statement.name.text, query.statement.name.span)
+            if target.created_as is not None:
+                self._result(query.statement.name.text)
+            else:
+                self._insert_into_topic(query, target, self._query(query))
 
     def _unknown(self, name: str, span: TextSpan) -> TopologyError:
         readable = [one for one, source in self._sources.items() if not source.is_under_way]
@@ -337,6 +353,10 @@ class ScriptLowering:
 
     def _query(self, query: WrittenQuery) -> LoweredQuery:
         """The rows of a query, once those of its sources are known."""
+        with self._under(query.settings):
+            return self._rows_of(query)
+
+    def _rows_of(self, query: WrittenQuery) -> LoweredQuery:
         text = self.text.in_dialect(is_ksql=query.meaning.names_results)
         asked = with_named_types(query.statement.query, self._types, text)
         sources: dict[str, QuerySource] = {}
@@ -392,7 +412,8 @@ class ScriptLowering:
             inserted = [self._fitting(one, self._query(one), name, found.source) for one in target.inserts]
         finally:
             target.is_under_way = False
-        target.source = self._written(created.statement, found, inserted, target)
+        with self._under(created.settings):
+            target.source = self._written(created.statement, found, inserted, target)
         target.has_failed = False
         return target.source
 
@@ -535,7 +556,9 @@ class ScriptLowering:
 
     def _with_records(self, statement: CreateAs, source: QuerySource, target: ScriptSource, named: Sequence[str]) -> Table:
         """The table with columns of what its rows know of the records of its topic."""
-        read = self._read_back(statement, source, target)
+        assert target.created_as is not None
+        with self._under(target.created_as.settings):
+            read = self._read_back(statement, source, target)
         assert read.with_records is not None
         return read.with_records(named)
 
@@ -615,8 +638,9 @@ class ScriptLowering:
             **options,
         )
 
-    def _insert_into_topic(self, statement: InsertQuery, target: ScriptSource, found: LoweredQuery) -> None:
+    def _insert_into_topic(self, query: WrittenQuery, target: ScriptSource, found: LoweredQuery) -> None:
         """Rows of a query go to the topic of a stream that was declared, beside whatever else goes there."""
+        statement = query.statement
         if target.has_failed:
             raise SkippedStatementError
         name = statement.name.text
@@ -629,8 +653,7 @@ class ScriptLowering:
                 f"{name} is a table, and its rows come of its topic alone; expected INSERT INTO a stream", statement.span
             )
         assert target.source is not None
-        written = WrittenQuery(statement, self.settings.meaning)
-        rows = self._fitting(written, found, name, target.source)
+        rows = self._fitting(query, found, name, target.source)
         with self._at(statement.name.span if statement.name.span.end else statement.span):
             rows.to(target.topic, **target.format.arguments)
 
