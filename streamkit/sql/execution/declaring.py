@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.data_type import FieldPath, to_arrow
+from streamkit.data_type import FieldPath, fields_of, inner_types, to_arrow
 from streamkit.dsl.topology import Topology
 from streamkit.errors import SchemaError, StreamKitError, TopologyError
 from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
@@ -178,6 +178,20 @@ def _check_behind_registry(
         _check_case(state, encoded.value.names, format, stored, span)
         written = new if format.schema == topic.format.schema else ()  # of the schemas of others a column may be there to be read
         _check_kinds(state, encoded.value, written, format, stored, span)
+    _check_others(state, new, stored, span)
+
+
+def _check_others(state: ScriptState, new: Sequence[SchemaColumn], stored: StoredSource, span: TextSpan) -> None:
+    """TopologyError for a column that another declaration of the topic has in another kind: the first row gives the schema one of both."""
+    for other in state.definitions.sources.values():
+        types = {str(one["name"]): str(one["type"]) for one in other.columns}
+        for one in new if other.topic == stored.topic and other.name != stored.name else ():
+            if one.name in types and _is_of_kind(one.type, without_times(types[one.name])) is False:
+                raise state.error(
+                    f"{one.name} is {ksql_type(types[one.name])} in {other.name}, and {ksql_type(one.type)} in {stored.name}, and both are the topic "
+                    f"{stored.topic}; expected the same type, or another name, or DROP {other.kind.upper()} {other.name} before",
+                    span,
+                )
 
 
 def _check_case(state: ScriptState, declared: Sequence[str], format: Format, stored: StoredSource, span: TextSpan) -> None:
@@ -206,8 +220,13 @@ def _check_kinds(
             continue
         its = there[one.name].type
         is_micros = one.name in in_micros and has_times(types[one.name])
-        is_unwritable = one in written and _is_of_kind(one.type, its) is None and _is_unwritable(format, one, its, defaults)
-        if is_micros or is_unwritable or _is_of_kind(one.type, its) is False:
+        is_refused = is_micros or _is_of_kind(one.type, its) is False
+        if one in written and not is_refused:
+            loses_digits = _has_fractions(its) and pa.types.is_integer(
+                to_arrow(one.type)
+            )  # of each row that has some, which is left out
+            is_refused = loses_digits or (_is_of_kind(one.type, its) is None and _is_unwritable(format, one, its, defaults))
+        if is_refused:
             raise state.error(
                 f"{one.name} is {ksql_type(its)}{' of microseconds' if is_micros else ''} in the schema of the values of the topic {stored.topic}, "
                 f"and {ksql_type(types[one.name])} in {stored.name}; expected the type that it has, which a query casts, or another name",
@@ -222,9 +241,21 @@ def _is_unwritable(format: Format, column: SchemaColumn, its: str, defaults: Map
 
 
 def _is_of_kind(type: str, its: str) -> bool | None:
-    """Whether values of two types are of one kind; None of times and decimals, of which it depends on the format."""
+    """Whether values of two types are of one kind, at any depth; None of times and decimals, of which it depends on the format."""
     kinds = {_kind(type), _kind(its)}
-    return None if None in kinds else len(kinds) == 1
+    if None not in kinds and len(kinds) > 1:
+        return False
+    pairs = list(zip(inner_types(type), inner_types(its)))
+    if (fields := fields_of(type)) and (others := dict(fields_of(its) or ())):
+        pairs = [(inner, others[name]) for name, inner in fields if name in others]
+    found = [_is_of_kind(*pair) for pair in pairs]
+    return False if False in found else None if None in (*kinds, *found) else True
+
+
+def _has_fractions(type: str) -> bool:
+    """Whether numbers of a type may have digits behind the point."""
+    arrow = to_arrow(type)
+    return bool(pa.types.is_floating(arrow) or (pa.types.is_decimal(arrow) and arrow.scale > 0))
 
 
 def _kind(type: str) -> str | None:

@@ -440,6 +440,39 @@ def test_a_column_has_the_kind_of_the_schema(sql, topic, format, statement):
 
 
 @pytest.mark.parametrize("format", FORMATS)
+def test_two_declarations_have_a_column_in_one_kind(sql, topic, format):
+    """Also one that nothing was written of yet, so that the registry does not know it."""
+    given = with_topic(topic, format)
+    sql.execute(f"CREATE STREAM A (ID STRING KEY, V INT) {given}; CREATE STREAM B (ID STRING KEY, V INT, G INT) {given};")
+    for statement in (f"CREATE STREAM C (ID STRING KEY, G STRING) {given}", "ALTER STREAM A ADD COLUMN G STRING"):
+        with pytest.raises(SqlError, match=r"G is INTEGER in B, and STRING in [AC], and both .*; expected .* DROP STREAM B before"):
+            sql.execute(statement)
+    sql.execute("ALTER STREAM A ADD COLUMN G BIGINT; INSERT INTO A VALUES ('a', 1, 2); INSERT INTO B VALUES ('b', 3, 4);")
+    assert read(sql, "A") == read(sql, "B") == [("a", 1, 2), ("b", 3, 4)]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(
+    ("there", "declared"),
+    [
+        ("DOUBLE", "INT"),
+        ("DOUBLE", "TIME"),
+        ("DECIMAL(5, 2)", "BIGINT"),
+        ("DATE", "BOOLEAN"),
+        ("ARRAY<STRING>", "ARRAY<INT>"),
+        ("MAP<STRING, INT>", "MAP<STRING, STRING>"),
+        ("STRUCT<X STRING, Y INT>", "STRUCT<X INT>"),
+        ("ARRAY<STRUCT<X STRING>>", "ARRAY<STRUCT<X ARRAY<STRING>>>"),
+    ],
+)
+def test_a_column_that_would_lose_rows_is_refused(sql, topic, format, there, declared):
+    """Also where the types differ within others; the rows that the topic has could not be read by it."""
+    sql.execute(f"CREATE STREAM A (ID STRING KEY, V INT, C {there}) {with_topic(topic, format)};")
+    with pytest.raises(SqlError, match=r"C is .* in the schema of the values of the topic"):
+        sql.execute(f"CREATE STREAM B (ID STRING KEY, C {declared}) {with_topic(topic, format)};")
+
+
+@pytest.mark.parametrize("format", FORMATS)
 def test_rows_of_a_declaration_with_more_columns_are_inserted(sql, log, topic, format):
     """The registry gets the next version with the first of them."""
     given = with_topic(topic, format)
@@ -549,6 +582,25 @@ def test_what_is_built_beside_has_the_registry_of_the_topic_or_none(registry, lo
     with sk.SqlSession(log, engine="local", settings=first) as sql:
         sql.execute("INSERT INTO S VALUES ('b', 2);")
         assert read(sql, "R") == [("a", 1, 2), ("b", 2, 3)]
+
+
+def test_a_result_of_a_file_has_the_settings_in_force_where_it_stands(registry, log, topic):
+    """Its registry, the formats that SET says, and its dialect: not those at the end of the file; so it is with rows that are read back."""
+    url = f"SET 'schema.registry.url' = '{registry.url}'; "
+    made = " WITH (KAFKA_TOPIC = '{}', VALUE_FORMAT = 'AVRO') AS SELECT * FROM S; "
+    text = (
+        f"SET 'streamkit.sql.dialect' = 'ksql'; CREATE STREAM S (ID STRING KEY, V INT) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = 'JSON', PARTITIONS = 1); "
+        f"{url}SET 'ksql.persistence.wrap.single.values' = 'false'; CREATE STREAM A{made.format(topic + '-a')}"
+        f"CREATE STREAM W WITH (KAFKA_TOPIC = '{topic}-w') AS SELECT ID, V FROM S; "
+        f"UNSET 'schema.registry.url'; UNSET 'ksql.persistence.wrap.single.values'; CREATE STREAM B{made.format(topic + '-b')}"
+        f"CREATE STREAM X WITH (KAFKA_TOPIC = '{topic}-x') AS SELECT ID, V FROM S; "
+        f"{url} CREATE STREAM C{made.format(topic + '-c')} UNSET 'schema.registry.url'; SET 'streamkit.sql.dialect' = 'spark';"
+    )
+    log.create_topic(topic, partitions=1, format="bytes")
+    sk.run(topology_of(text, "file"), log=log, engine="local", trigger="available_now").wait()
+    formats = {name: log.topic(f"{topic}-{name}").format for name in "abcwx"}
+    assert {name: one.has_registry for name, one in formats.items()} == {"a": True, "b": False, "c": True, "w": False, "x": False}
+    assert [formats[name].setting("unwrapped") for name in "wx"] == ["true", ""]
 
 
 @pytest.mark.parametrize("has_registry", [True, False])
