@@ -445,7 +445,9 @@ def test_two_declarations_have_a_column_in_one_kind(sql, topic, format):
     given = with_topic(topic, format)
     sql.execute(f"CREATE STREAM A (ID STRING KEY, V INT) {given}; CREATE STREAM B (ID STRING KEY, V INT, G INT) {given};")
     for statement in (f"CREATE STREAM C (ID STRING KEY, G STRING) {given}", "ALTER STREAM A ADD COLUMN G STRING"):
-        with pytest.raises(SqlError, match=r"G is INTEGER in B, and STRING in [AC], and both .*; expected .* DROP STREAM B before"):
+        with pytest.raises(
+            SqlError, match=r"G is INTEGER in B, and STRING in [AC], and both .*; expected .* DROP STREAM B before"
+        ):
             sql.execute(statement)
     sql.execute("ALTER STREAM A ADD COLUMN G BIGINT; INSERT INTO A VALUES ('a', 1, 2); INSERT INTO B VALUES ('b', 3, 4);")
     assert read(sql, "A") == read(sql, "B") == [("a", 1, 2), ("b", 3, 4)]
