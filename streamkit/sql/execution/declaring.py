@@ -225,7 +225,7 @@ def _check_kinds(
             loses_digits = _has_fractions(its) and pa.types.is_integer(
                 to_arrow(one.type)
             )  # of each row that has some, which is left out
-            is_refused = loses_digits or (_is_of_kind(one.type, its) is None and _is_unwritable(format, one, its, defaults))
+            is_refused = loses_digits or _is_unwritable(format, one, its, defaults)
         if is_refused:
             raise state.error(
                 f"{one.name} is {ksql_type(its)}{' of microseconds' if is_micros else ''} in the schema of the values of the topic {stored.topic}, "
@@ -243,13 +243,14 @@ def _is_unwritable(format: Format, column: SchemaColumn, its: str, defaults: Map
 def _is_of_kind(type: str, its: str) -> bool | None:
     """Whether values of two types are of one kind, at any depth; None of times and decimals, of which it depends on the format."""
     kinds = {_kind(type), _kind(its)}
-    if None not in kinds and len(kinds) > 1:
+    of_format = kinds & {"time", "decimal"}
+    if len(kinds) > 1 and (len(of_format) != 1 or not kinds - of_format <= {"number", "text"}):
         return False
     pairs = list(zip(inner_types(type), inner_types(its)))
     if (fields := fields_of(type)) and (others := dict(fields_of(its) or ())):
         pairs = [(inner, others[name]) for name, inner in fields if name in others]
     found = [_is_of_kind(*pair) for pair in pairs]
-    return False if False in found else None if None in (*kinds, *found) else True
+    return False if False in found else None if of_format or None in found else True
 
 
 def _has_fractions(type: str) -> bool:
@@ -258,11 +259,11 @@ def _has_fractions(type: str) -> bool:
     return bool(pa.types.is_floating(arrow) or (pa.types.is_decimal(arrow) and arrow.scale > 0))
 
 
-def _kind(type: str) -> str | None:
-    """What values of a type are like in a format; None of times and decimals."""
+def _kind(type: str) -> str:
+    """What values of a type are like."""
     arrow = to_arrow(type)
     if pa.types.is_temporal(arrow) or pa.types.is_decimal(arrow):
-        return None
+        return "time" if pa.types.is_temporal(arrow) else "decimal"
     if pa.types.is_floating(arrow) or pa.types.is_integer(arrow):
         return "number"
     return "text" if pa.types.is_string(arrow) or pa.types.is_binary(arrow) else str(arrow.id)

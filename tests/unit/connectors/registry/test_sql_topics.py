@@ -461,6 +461,8 @@ def test_two_declarations_have_a_column_in_one_kind(sql, topic, format):
         ("DOUBLE", "TIME"),
         ("DECIMAL(5, 2)", "BIGINT"),
         ("DATE", "BOOLEAN"),
+        ("INT", "DOUBLE"),
+        ("STRUCT<X INT>", "STRUCT<X INT, Y INT>"),
         ("ARRAY<STRING>", "ARRAY<INT>"),
         ("MAP<STRING, INT>", "MAP<STRING, STRING>"),
         ("STRUCT<X STRING, Y INT>", "STRUCT<X INT>"),
