@@ -56,7 +56,7 @@ def date_reader(pattern: str) -> Callable[[str], int] | None:
 
 def is_read_alike(pattern: str) -> bool:
     """Whether a text that Java's DateTimeFormatter reads by the pattern is the same date here, but for days that a month does not have."""
-    return re.fullmatch(r"(?=.*yyyy)[^A-Za-z']*(?:(?:yyyy|MM?|MMM|dd?)[^A-Za-z']*)*", pattern) is not None
+    return re.fullmatch(r"(?=.*yyyy)[^A-Za-z'[\]]*(?:(?:yyyy|MM?|MMM|dd?)[^A-Za-z'[\]]*)*", pattern) is not None
 
 
 def _says_each_once(letters: str) -> bool:

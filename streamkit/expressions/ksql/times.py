@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,20 @@ UNIT_MICROS = {
 DAY_MICROS, DAY_MILLIS = 86_400_000_000, 86_400_000
 _TIME_LETTERS = frozenset("HhKkmsSaAnNVzOXxZ")
 _MOMENT = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What a text has to give, in words, and which texts of a reading do."""
+
+    what: str
+    is_given: Callable[[TimeReading], Mask]
+
+
+_A_DATE = Needed(
+    "a year, a month and a day",
+    lambda reading: reading.gives("y") & (reading.gives("D") | (reading.gives("M") & reading.gives("d"))),
+)
 _Kernel = Callable[..., tuple[pa.Array, Mask, str]]
 
 
@@ -68,9 +83,11 @@ def _all_fail(values: pa.Array, type: pa.DataType, reason: str) -> tuple[pa.Arra
     return pa.nulls(len(values), type), np.asarray(values.is_valid()), reason
 
 
-def read_by_format(texts: pa.Array, format: str, zone: str | None = "UTC") -> tuple[Integers, Mask, str]:
+def read_by_format(
+    texts: pa.Array, format: str, zone: str | None = "UTC", *, needed: Needed | None = None
+) -> tuple[Integers, Mask, str]:
     """
-    Microseconds since 1970 that texts of a format spell, which texts are not of it, and what to say of them.
+    Microseconds since 1970 that texts of a format spell, which texts are not of it or do not give what is needed, and what to say of them.
 
     Without a zone it is the local time that is spelt, also where a zone stands beside it.
     """
@@ -78,9 +95,13 @@ def read_by_format(texts: pa.Array, format: str, zone: str | None = "UTC") -> tu
         reading = TimeReading(texts, java_parsing_pattern(format), None if zone is None else _known_zone(zone))
     except (PatternError, ZoneError) as error:
         return np.zeros(len(texts), np.int64), np.asarray(texts.is_valid()), str(error)
-    wrong = np.asarray(texts.is_valid()) & ~reading.fits
-    shown = repr(texts[int(np.argmax(wrong))].as_py()) if wrong.any() else ""
-    return np.where(reading.fits, reading.micros, 0), wrong, f"{shown} is not of the format {format!r}"
+    is_whole = reading.fits if needed is None else reading.fits & needed.is_given(reading)
+    wrong = np.asarray(texts.is_valid()) & ~is_whole
+    first = int(np.argmax(wrong)) if wrong.any() else None
+    shown = "" if first is None else repr(texts[first].as_py())
+    is_read = needed is not None and first is not None and reading.fits[first]
+    lacks = f"does not give {needed.what}, by" if needed is not None and is_read else "is not of"
+    return np.where(reading.fits, reading.micros, 0), wrong, f"{shown} {lacks} the format {format!r}"
 
 
 def _known_zone(zone: str) -> str:
@@ -385,7 +406,7 @@ def _datetostring(call: Invocation) -> TypedExpression:
 
 @formula("stringtodate", "string, string -> int", needed=2)
 def _stringtodate(call: Invocation) -> TypedExpression:
-    """The days since 1970 of the day that a text of a format spells; a format without a year, a month and a day fails, and so does null."""
+    """The days since 1970 of the day that a text of a format spells; a text that does not give a year, a month and a day fails, and so does null."""
     checked_format(call, java_parsing_pattern)
     return call.build(call.of("unix_date", _named("ksql_whole_date_by_format", call, "date")))
 
@@ -393,13 +414,7 @@ def _stringtodate(call: Invocation) -> TypedExpression:
 @operation("ksql_whole_date_by_format", fails=always, nullable=always_nullable)
 def _whole_date_by_format(expression: TypedExpression, text: Datum, format: Datum) -> Datum:
     def read(texts: pa.Array, pattern: str) -> tuple[pa.Array, Mask, str]:
-        try:
-            letters = {field.letter for field in java_parsing_pattern(pattern).fields}
-        except PatternError as error:
-            return _all_fail(texts, pa.date32(), str(error))
-        if not (letters & {"y", "u"} and ("D" in letters or ("d" in letters and letters & {"M", "L"}))):
-            return _all_fail(texts, pa.date32(), f"the format {pattern!r} has no year, month and day")
-        micros, wrong, reason = read_by_format(texts, pattern, zone=None)
+        micros, wrong, reason = read_by_format(texts, pattern, zone=None, needed=_A_DATE)
         return with_validity(np.floor_divide(micros, DAY_MICROS).astype(np.int32), pa.date32(), texts.is_valid()), wrong, reason
 
     return by_constants(read, pa.date32(), text, format)

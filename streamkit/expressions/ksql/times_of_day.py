@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Mask
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import values_of, with_validity
 from streamkit.expressions.core.operation import Datum, Invocation, always, always_nullable, counted, function, operation
@@ -19,6 +20,7 @@ from streamkit.expressions.ksql.function import failing_as, formula
 from streamkit.expressions.ksql.iso_times import DAY_MILLIS
 from streamkit.expressions.ksql.signature import has_times, without_times
 from streamkit.expressions.ksql.times import (
+    Needed,
     by_constants,
     checked_format,
     formatted_texts,
@@ -27,7 +29,8 @@ from streamkit.expressions.ksql.times import (
     shift_millis,
     unit_micros,
 )
-from streamkit.expressions.times.datetime_patterns import Pattern, java_parsing_pattern, java_writing_pattern
+from streamkit.expressions.times.datetime_formats import TimeReading
+from streamkit.expressions.times.datetime_patterns import java_parsing_pattern, java_writing_pattern
 from streamkit.plan.expression import TypedExpression
 
 AS_TIME, WITHOUT_TIMES = "ksql_as_time", "ksql_without_times"
@@ -86,25 +89,21 @@ def _parse_time(call: Invocation) -> TypedExpression:
 @operation("ksql_time_of_day_by_format", fails=always, nullable=always_nullable)
 def _time_of_day_by_format(_: TypedExpression, text: Datum, format: Datum) -> Datum:
     def read(texts: pa.Array, pattern: str) -> tuple[pa.Array, np.ndarray, str]:
-        micros, wrong, reason = read_by_format(texts, pattern)
-        there = np.asarray(texts.is_valid())
-        # Where a text is read, the pattern is one.
-        if (there & ~wrong).any() and (missing := _missing(java_parsing_pattern(pattern))):
-            wrong, reason = there, f"the format {pattern!r} has no {missing}, which a time of the day needs"
+        micros, wrong, reason = read_by_format(texts, pattern, zone=None, needed=_A_TIME)
         millis = (np.floor_divide(micros, 1000) % DAY_MILLIS).astype(np.int32)
         return with_validity(millis, pa.int32(), texts.is_valid()), wrong, reason
 
     return by_constants(read, pa.int32(), text, format)
 
 
-def _missing(pattern: Pattern) -> str:
-    """What a time of the day needs that a pattern does not say: the hour, and each part before one that it says."""
-    letters = {field.letter for field in pattern.fields}
-    if not letters & {"H", "k"} and not (letters & {"h", "K"} and "a" in letters):
-        return "hour of the day"
-    if letters & {"s", "S"} and "m" not in letters:
-        return "minute"
-    return "second" if "S" in letters and "s" not in letters else ""
+def _is_time(reading: TimeReading) -> Mask:
+    """Which texts give the hour of a day, and each part before one that they give, and nothing of a date."""
+    gives = reading.gives
+    has_hour = gives("H", "k") | (gives("h", "K") & gives("a"))
+    return has_hour & (gives("m") | ~gives("s", "S")) & (gives("s") | ~gives("S")) & ~gives(*_DATE_LETTERS)
+
+
+_A_TIME = Needed("the hour, and each part before one that it gives, and no date", _is_time)
 
 
 def _shift(name: str, sign: int, effect: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Mask
 from streamkit.civil_dates import civil_from_days, days_from_civil, is_leap
 from streamkit.expressions.core.numbers import values_of
 from streamkit.expressions.texts.patterns import quote
@@ -60,7 +61,11 @@ Numbers = dict[str, np.ndarray]
 
 
 class TimeReading:
-    """The texts of one array, read by one pattern: local times in microseconds since 1970, and which texts fit."""
+    """
+    The texts of one array, read by one pattern: local times in microseconds since 1970, and which texts fit.
+
+    `given` has for each letter of the pattern which texts have such a field: a text may leave out what is between brackets.
+    """
 
     def __init__(self, texts: pa.StringArray, pattern: Pattern, zone: str | None) -> None:
         self._texts = texts
@@ -68,6 +73,7 @@ class TimeReading:
         self._zone = zone
         self.micros = np.zeros(len(texts), np.int64)
         self.fits = np.zeros(len(texts), bool)
+        self.given: dict[str, Mask] = {}
         self._read()
 
     def _read(self) -> None:
@@ -101,6 +107,7 @@ class TimeReading:
                 value = value * 10 ** (9 - width) if part.letter == "S" else value
                 sound &= _enter(numbers, part, value, is_java=self._pattern.is_java)
                 start += width
+        self._note_given(numbers, places)
         micros, exists = local_times(numbers, len(places), self._pattern.is_java)
         exists &= self._are_of_eras(numbers)
         self.micros[places], held = self._moments(micros)
@@ -128,11 +135,23 @@ class TimeReading:
             if field.letter == "y":
                 sound &= ~((value == 0) & np.asarray(pc.starts_with(group, "-")))
             sound &= _enter(numbers, field, value, present, is_java=self._pattern.is_java)
+        self._note_given(numbers, places)
         micros, exists = local_times(numbers, len(places), self._pattern.is_java)
         exists &= self._are_of_eras(numbers)
         moments, known = self._moments_in(micros, zones, sound)
         self.micros[places] = moments
         self.fits[places] = sound & exists & known
+
+    def gives(self, *letters: str) -> Mask:
+        """Which texts have a field of one of these letters."""
+        found = np.zeros(len(self._texts), bool)
+        for letter in letters:
+            found |= self.given.get(letter, False)
+        return found
+
+    def _note_given(self, numbers: Numbers, places: np.ndarray) -> None:
+        for letter in (key[0] for key in numbers if key.endswith("?")):
+            self.given.setdefault(letter, np.zeros(len(self._texts), bool))[places] = numbers[f"{letter}?"]
 
     def _are_of_eras(self, numbers: Numbers) -> np.ndarray | bool:
         """Which years are some of an era, which begins with 1: those that Java reads by the letter y, and not by u."""
