@@ -177,7 +177,8 @@ ELSEWHERE = {  # functions of Spark and of other SQL, by the name of what ksqlDB
     "listagg": "ARRAY_JOIN, for a COLLECT_LIST", "size": "ARRAY_LENGTH", "cardinality": "ARRAY_LENGTH", "to_json": "TO_JSON_STRING",
     "get_json_object": "EXTRACTJSONFIELD",
     "json_extract": "EXTRACTJSONFIELD", "date_format": "FORMAT_TIMESTAMP", "to_timestamp": "PARSE_TIMESTAMP", "to_date": "PARSE_DATE",
-    "now": "ROWTIME, the time of the record", "current_timestamp": "ROWTIME, the time of the record", "getdate": "ROWTIME, the time of the record",
+    **dict.fromkeys(("now", "current_timestamp", "localtimestamp", "getdate", "sysdate"), "ROWTIME, the time of the record"),
+    "unnest": "EXPLODE, in SELECT", **dict.fromkeys(("tumble", "hop", "window"), "WINDOW TUMBLING (SIZE 1 HOUR) before WHERE and GROUP BY"),
 }  # fmt: skip
 
 

@@ -53,9 +53,13 @@ UNIT_FUNCTIONS = (
     "TIMEADD",
     "TIMESUB",
 )  # their first argument may be DAY, too
-PLAIN = "an aggregate must not be DISTINCT or have a FILTER; expected it plain: count_distinct(…) for DISTINCT, count_if(…) or a when in it for FILTER"
-
-PLAIN_OF_KSQL = "ksqlDB has no DISTINCT in aggregates; expected COUNT_DISTINCT(…), or COLLECT_SET(…) for the values"
+ONCE_EACH = {  # aggregates of other SQL with DISTINCT, by the name of what takes each value once here
+    "count": "count_distinct", "collect_list": "collect_set", "array_agg": "collect_set", "min": "min", "max": "max",
+}  # fmt: skip
+NO_FILTER = "there is no FILTER; write the condition inside of the aggregate: SUM(CASE WHEN … THEN value END), or COUNT(CASE WHEN … THEN 1 END)"
+NO_ORDER_WITHIN = (
+    "there is no WITHIN GROUP; sorted values are ARRAY_SORT(COLLECT_LIST(value)), of which ARRAY_JOIN(…, ', ') makes one text"
+)
 
 
 class NestedTooDeeplyError(SyntaxRefusedError):
@@ -69,6 +73,7 @@ class ExpressionReader(LiteralReader):
     no_star = '* cannot be used; name the columns one by one, as in struct(a, b); select("*") and select("column.*") take a text of their own'
     no_parameters = "parameters (? and :name) cannot be used; write the value, or build the column in Python"
     no_other_rows = "it has a window over other rows (OVER); use windowed_by() on groups"
+    other_once_each = "an aggregate takes all values; expected count_distinct(…) or collect_set(…), which take each value once"
 
     def __init__(self, text: str, words: Sequence[Word], dialect: Dialect, is_value: IsValue) -> None:
         super().__init__(words, dialect, is_value)
@@ -458,13 +463,20 @@ class ExpressionReader(LiteralReader):
         name = word.value if word.kind == "quoted" else word.text.lower()
         self.expect("(")
         if self.is_at("DISTINCT"):
-            raise self._unusable(PLAIN_OF_KSQL if self.dialect.has_arrows else PLAIN)
+            raise self._unusable(self._no_distinct(word))
         found = SPECIAL[word.key](self, word) if word.key in self.dialect.special_calls else None
         if found is None:
             found = self._plain_call(name.lower(), word)
         self.made(found, word.start)
         self._refuse_behind_call()
         return found
+
+    def _no_distinct(self, word: Word) -> str:
+        """What to say of an aggregate with DISTINCT."""
+        instead = ONCE_EACH.get(word.text.lower(), "")
+        if not instead:
+            return f"{word.text}(DISTINCT …) cannot be used; {self.other_once_each.format(name=word.text)}"
+        return f"{word.text}(DISTINCT …) cannot be used; expected {instead.upper() if self.dialect.has_arrows else instead}(…)"
 
     def _plain_call(self, name: str, word: Word) -> Expression:
         is_star = self.is_at("*") and self.is_before(")")
@@ -504,10 +516,10 @@ class ExpressionReader(LiteralReader):
         if self.is_at("OVER"):
             raise self._unusable(self.no_other_rows)
         if self.is_at("FILTER") and following == "(":
-            raise self._unusable(PLAIN)
-        if (self.is_at("IGNORE", "RESPECT") and following.upper() == "NULLS") or (
-            self.is_at("WITHIN") and following.upper() == "GROUP"
-        ):
+            raise self._unusable(NO_FILTER)
+        if self.is_at("WITHIN") and following.upper() == "GROUP":
+            raise self._unusable(NO_ORDER_WITHIN)
+        if self.is_at("IGNORE", "RESPECT") and following.upper() == "NULLS":
             raise self._unusable(f"{self.word.text} {following} cannot be used")
 
     def argument(self) -> Expression:

@@ -26,7 +26,7 @@ from streamkit.sql.execution.constant_shapes import ConstantBatch, Shape, shape_
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.ksql.expressions import MeaninglessExpressionError, ksql_result_type
 from streamkit.sql.lowering.expression_parts import below, calls, is_aggregate, references
-from streamkit.sql.lowering.names import advice_on
+from streamkit.sql.lowering.other_names import advice_on_name
 from streamkit.sql.lowering.scope import ROW_TIMES
 from streamkit.sql.pull.one_row import COLUMN, TYPE, one_row
 from streamkit.sql.tree.span import Written
@@ -94,7 +94,7 @@ class InsertedValues:
         self.state.text.places.put_written(written)
         self._check_lasts(written, name)
         for column in references(written.expression):
-            hint = self.state.text.quoting_hint(column) or advice_on(column.name)
+            hint = self.state.text.quoting_hint(column) or advice_on_name(column.name)
             raise self.state.error(f"{name}: a value is a constant, and this has the column {column.name!r}{hint}", written.span)
         for call in calls(written.expression, is_aggregate):
             raise self.state.error(f"{name}: a value is a constant, and this has the aggregate {call.function}", written.span)

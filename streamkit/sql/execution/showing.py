@@ -11,7 +11,7 @@ import pyarrow as pa
 from streamkit.description.applications import is_running, steps_of
 from streamkit.errors import TopicNotFoundError
 from streamkit.expressions.ksql.signature import ksql_type
-from streamkit.expressions.sql.dialect import KSQL
+from streamkit.expressions.sql.dialect import KSQL, SPARK
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.sql_queries import PAUSED, StoredQuery
 from streamkit.log.catalog.sql_sources import StoredSource
@@ -22,6 +22,7 @@ from streamkit.sql.execution.registered_functions import shown_functions
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.session_settings import TOLD
 from streamkit.sql.execution.stored_source import is_ksql
+from streamkit.sql.lowering.other_names import advice_on_function
 from streamkit.sql.lowering.scope import bounds_in
 from streamkit.sql.printer.names import name_text
 from streamkit.sql.tree.span import TextSpan
@@ -223,7 +224,8 @@ def _function(state: ScriptState, name: str, statement: Describe) -> pa.Table:
     found = [one for one in registered if one.name.lower() == name.lower()] or functions_called(dialect, name)
     if not found:
         near = nearest_function(dialect, name, [one.name for one in registered])
-        raise state.error(f"there is no function {name}{f'; did you mean {near}?' if near else ''}", _name_span(statement))
+        hint = (f"; did you mean {near}?" if near else "") + (advice_on_function(name) if dialect == SPARK.name else "")
+        raise state.error(f"there is no function {name}{hint}", _name_span(statement))
     return table_of(("function", "kind", "meaning"), [(one.name, one.kind, one.meaning) for one in found])
 
 

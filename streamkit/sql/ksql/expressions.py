@@ -53,6 +53,7 @@ _MAPS_OF_GROUPS = (
     "topk",
     "topkdistinct",
 )
+WITHIN_AGGREGATE = "has an aggregate inside of another one; expected one of them, or a query in FROM"
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "between", "in", "eq_null_safe")
 
 
@@ -146,6 +147,8 @@ class _Translation:
 
     def _call(self, expression: Expression, name: str, arguments: tuple[Expression, ...]) -> Expression:
         if aggregate := KSQL_AGGREGATES.get(name):
+            if any(isinstance(one, Call) and one.function.lower() in KSQL_AGGREGATES for one in _all_parts(arguments)):
+                raise MeaninglessExpressionError(f"{expression_text(expression)} {WITHIN_AGGREGATE}", expression)
             given = tuple(map(self._argument, arguments))
             if name == "count_distinct":
                 given = tuple(Call(IDENTITY, (one,)) for one in given)

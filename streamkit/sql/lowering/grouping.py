@@ -19,6 +19,7 @@ from streamkit.plan.location import written_at
 from streamkit.plan.window_kinds.hopping import TimeWindow
 from streamkit.plan.window_kinds.session import SessionWindow
 from streamkit.plan.windows import WindowKind
+from streamkit.sql.ksql.expressions import WITHIN_AGGREGATE
 from streamkit.sql.lowering.exploding import ChosenItem
 from streamkit.sql.lowering.expression_parts import below, calls, inside_of_column, is_aggregate, rewritten
 from streamkit.sql.lowering.meaning import DAY_MS
@@ -196,7 +197,7 @@ class Aggregation:
         for call in found:
             if any(calls(argument, is_aggregate) for argument in call.arguments):
                 raise self.names.text.error(
-                    f"{expression_text(call)} has an aggregate inside of another one; expected one of them, or a query in FROM",
+                    f"{expression_text(call)} {WITHIN_AGGREGATE}",
                     TextSpan(*self.names.text.places.get(id(call), (self.span.start, self.span.end))),
                 )
         if not found:

@@ -8,11 +8,17 @@ from dataclasses import dataclass, field
 from streamkit.errors import Location, UnsupportedExpressionError
 from streamkit.expressions.aggregates import aggregate_named
 from streamkit.expressions.analysis.analysis import is_function
-from streamkit.expressions.analysis.refused_functions import OTHER_AGGREGATES, called_aggregates, unknown_function
+from streamkit.expressions.analysis.refused_functions import (
+    OTHER_AGGREGATES,
+    called_aggregates,
+    unknown_function,
+    unsupported,
+)
 from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP
 from streamkit.plan.expression import Call, Expression, PartReplacement, Reference
 from streamkit.plan.expression_text import expression_text
 from streamkit.sql.lowering.expression_parts import EXPLODING
+from streamkit.sql.lowering.other_names import OTHER_FUNCTIONS, advice_on_function
 
 ColumnTypes = Mapping[str, str]  # the Spark types of columns, by name
 DAY_MS = 24 * 60 * 60 * 1000
@@ -95,7 +101,10 @@ class Meaning:
             raise UnsupportedExpressionError(
                 f"the aggregate {call.function} has no incremental state; expected one of {called_aggregates()}", at
             )
-        raise unknown_function(call.function, expression_text(whole), at)
+        if reason := OTHER_FUNCTIONS.get(call.function.lower()):
+            raise unsupported(call.function, expression_text(whole), reason, at)
+        error = unknown_function(call.function, expression_text(whole), at)
+        raise type(error)(f"{error.message}{advice_on_function(call.function)}", at)
 
 
 SPARK = Meaning("spark")

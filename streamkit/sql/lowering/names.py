@@ -15,6 +15,7 @@ from streamkit.plan.expression_text import expression_name
 from streamkit.sql.ksql.expressions import PSEUDO_COLUMNS, MeaninglessExpressionError
 from streamkit.sql.lowering.expression_parts import below, is_parameter, rewritten
 from streamkit.sql.lowering.meaning import Meaning
+from streamkit.sql.lowering.other_names import advice_on_column, advice_on_name
 from streamkit.sql.lowering.scope import OF_ROWS, ROW_TIMES, Scope, ScopeColumn, fresh_name
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.tree.span import TextSpan, Written
@@ -307,7 +308,8 @@ class QueryNames:
         shown = self.scope.shown
         if source is not None:
             names = [column.name for column in shown if column.source == source]
-            return TopologyError(f"{source} has no column {parts[1]!r}; {listing(parts[1], names)}", at)
+            hint = self._advice(parts[1])
+            return TopologyError(f"{source} has no column {parts[1]!r}; {listing(parts[1], names)}{hint}", at)
         if parts[0].lower() in RESERVED_COLUMNS:
             return TopologyError(self._refused_record_column(parts[0].lower()), at)
         names = [column.name for column in shown]
@@ -318,8 +320,12 @@ class QueryNames:
                 f"{listing(parts[0], names, self.scope.sources)}",
                 at,
             )
-        hint = self.text.quoting_hint(reference) or advice_on(parts[0])
+        hint = self.text.quoting_hint(reference) or self._advice(parts[0])
         return TopologyError(f"there is no column {parts[0]!r}; {listing(parts[0], names)}{hint}", at)
+
+    def _advice(self, name: str) -> str:
+        """What stands for a name that is no column."""
+        return advice_on_name(name) if self.meaning.names_results else advice_on_column(name)
 
     def _refused_record_column(self, name: str) -> str:
         if name in self.meaning.record_columns:
@@ -339,13 +345,6 @@ def field_name_of(expression: Expression | None) -> str | None:
         case Call("get_field", (_, Literal(value=name))):
             return str(name)
     return None
-
-
-def advice_on(name: str) -> str:
-    """How to write what a name that is no column begins in the other dialect; nothing of most names."""
-    if name.upper() in ("CURRENT_TIMESTAMP", "CURRENT_DATE", "LOCALTIMESTAMP"):
-        return "; the time of a record is _timestamp, and ROWTIME in the ksql dialect"
-    return "; an array is written array(1) here, and ARRAY[1] in the ksql dialect" if name.upper() == "ARRAY" else ""
 
 
 def listing(name: str, names: Iterable[str], sources: Sequence[str] = ()) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from streamkit.data_type import array_of, map_of, normalise_type, struct_of
 from streamkit.errors import SchemaError
 from streamkit.expressions.sql.dialect import CLAUSE_WORDS
-from streamkit.expressions.sql.expression_reader import ExpressionReader, NestedTooDeeplyError
+from streamkit.expressions.sql.expression_reader import NO_FILTER, NO_ORDER_WITHIN, ExpressionReader, NestedTooDeeplyError
 from streamkit.expressions.sql.refusal import SyntaxRefusedError
 from streamkit.expressions.sql.word import Word
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda
@@ -60,9 +60,21 @@ OPERATIONS = {  # names of trees that no function of ksqlDB has, with what is wr
     "eq_null_safe": "a IS NOT DISTINCT FROM b", "isnull": "a IS NULL, or IFNULL(a, b)", "isnotnull": "a IS NOT NULL",
     "concat_operator": "a || b", "get_field": "a->b", "get_item": "a[b]", "array": "ARRAY[a, b]", "named_struct": "STRUCT(a := b)",
 }  # fmt: skip
-SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")  # other SQL joins two queries by them
+NO_PARTNER = "rows of the first without an equal row of the second are those of SELECT DISTINCT … FROM a LEFT JOIN b ON a.id = b.id WHERE b.id IS NULL"
+SET_OPERATIONS = {  # by which other SQL joins two queries, with the way to say it here
+    "UNION": "queries over streams write into one stream: CREATE STREAM name AS the first, INSERT INTO name the second; rows that are the same stay "
+    "in it, and SELECT DISTINCT … FROM name gives them once",
+    "INTERSECT": "rows of the first with an equal row of the second are those of SELECT DISTINCT … FROM a JOIN b ON a.id = b.id",
+    "EXCEPT": NO_PARTNER,
+    "MINUS": NO_PARTNER,
+}
+FUNCTION_IN_FROM = (
+    "FROM has names and queries, and neither functions nor LATERAL; for each element of an array write EXPLODE(array) AS name in SELECT, and for "
+    "windows of time WINDOW TUMBLING (SIZE 1 HOUR) before WHERE and GROUP BY"
+)
+NO_OVER = "there is no window over other rows (OVER); group the rows by GROUP BY, in a query that goes on also by WINDOW"
 NAME = "a name"
-OTHER_CLAUSES = {  # which other SQL has, by their first two words, with the way to say it here
+OTHER_CLAUSES = {  # which other SQL has, by their first two or three words, with the way to say it here
     (
         "OFFSET",
         "",
@@ -72,21 +84,17 @@ OTHER_CLAUSES = {  # which other SQL has, by their first two words, with the way
     ("TOP", ""): "there is no TOP; write LIMIT and how many rows at the end of the query",
     ("NATURAL", "JOIN"): "there is no NATURAL JOIN; name the columns that are equal: JOIN … ON a.id = b.id",
     ("CROSS", "JOIN"): "there is no CROSS JOIN; name the columns that are equal: JOIN … ON a.id = b.id",
-    (
-        "OVER",
-        "(",
-    ): "there is no window over other rows (OVER); group the rows by GROUP BY, in a query that goes on also by WINDOW",
-    (
-        "FILTER",
-        "(",
-    ): "there is no FILTER; write the condition inside of the aggregate: SUM(CASE WHEN … THEN 1 ELSE 0 END)",
+    ("OVER", "("): NO_OVER,
+    ("OVER", NAME): NO_OVER,
+    ("FILTER", "("): NO_FILTER,
+    ("WITHIN", "GROUP", "("): NO_ORDER_WITHIN,
     ("QUALIFY", NAME): "there is no QUALIFY; group the rows by GROUP BY, and keep groups by HAVING",
     ("LATERAL", "VIEW"): "there is no LATERAL VIEW; write EXPLODE(array) AS name in SELECT",
 }  # "" is a number or a text, NAME one that begins no clause
 OPERATORS_OF_SPARK = {  # behind which a text is no name in the ksql dialect
-    "ILIKE": "ksqlDB has no ILIKE; write LCASE(value) LIKE 'pattern in small letters'",
-    "RLIKE": "ksqlDB has no RLIKE; write REGEXP_EXTRACT('pattern', value) IS NOT NULL",
-    "REGEXP": "ksqlDB has no REGEXP; write REGEXP_EXTRACT('pattern', value) IS NOT NULL",
+    "ILIKE": "ksqlDB has no ILIKE; write LCASE(value) LIKE 'pattern in small letters', or NOT LIKE",
+    "RLIKE": "ksqlDB has no RLIKE; write REGEXP_EXTRACT('pattern', value) IS NOT NULL, or IS NULL for NOT RLIKE",
+    "REGEXP": "ksqlDB has no REGEXP; write REGEXP_EXTRACT('pattern', value) IS NOT NULL, or IS NULL for NOT REGEXP",
 }
 
 
@@ -95,7 +103,8 @@ class ClauseReader(ExpressionReader):
 
     row_only = "an expression sees one row, not a query; write the query in FROM, and join it"
     no_star = "* cannot be used in an expression; name the columns one by one"
-    no_other_rows = "it has a window over other rows (OVER); group the rows by GROUP BY, in a query that goes on also by WINDOW"
+    no_other_rows = NO_OVER
+    other_once_each = "in a query that is run once write SELECT {name}(value) FROM (SELECT DISTINCT value FROM …)"
     no_parameters = "parameters (? and :name) cannot be used; write ${name}, and DEFINE name = 'value' before"
     item_start = -1  # where the item of SELECT begins that is read
     implicit_aliases: frozenset[int] = frozenset()  # the places of words that were read as names without AS
@@ -195,11 +204,22 @@ class ClauseReader(ExpressionReader):
         key, following = self.word.key, self.ahead()
         if self.is_stored or following.kind in ("end", "quoted"):
             return ""
-        if self.dialect.has_arrows and following.kind == "text" and key in OPERATORS_OF_SPARK:
-            return OPERATORS_OF_SPARK[key]
+        operator = following.key if key == "NOT" else key
+        if self.dialect.has_arrows and operator in OPERATORS_OF_SPARK and self.ahead(2 if key == "NOT" else 1).kind == "text":
+            return OPERATORS_OF_SPARK[operator]
+        if key == "CROSS" and following.key == "JOIN" and self.begins_function(2):
+            return FUNCTION_IN_FROM
         if (key, NAME) in OTHER_CLAUSES and following.kind == "name" and following.key not in (*CLAUSES, "AS"):
             return OTHER_CLAUSES[key, NAME]
-        return OTHER_CLAUSES.get((key, "" if following.kind in ("number", "text") else following.key), "")
+        begin = key, "" if following.kind in ("number", "text") else following.key
+        return OTHER_CLAUSES.get(begin) or OTHER_CLAUSES.get((*begin, self.ahead(2).key), "")
+
+    def begins_function(self, count: int = 0) -> bool:
+        """Whether so many words further on, where a source could be, a function or LATERAL is."""
+        has_lateral = self.ahead(count).key == "LATERAL"
+        name, following = self.ahead(count + has_lateral), self.ahead(count + has_lateral + 1)
+        is_call = name.kind == "name" and name.key not in CLAUSES and following.key == "("
+        return is_call or (has_lateral and name.key == "(")
 
     def alias(self) -> Name | None:
         """A name for what is before it, with or without AS."""

@@ -16,6 +16,8 @@ SIMILARITY = 0.7  # of a word to the one that was meant; 1 is the same
 SHOWN_LENGTH = 60  # of a word in a message
 NEXT_WORDS = {"GROUP": "GROUP BY", "PARTITION": "PARTITION BY", "ORDER": "ORDER BY"}
 OPERATORS = frozenset("AND AT BETWEEN COLLATE DIV ILIKE IN IS LIKE NOT OR REGEXP RLIKE".split())  # noqa: SIM905
+LITERALS = ("DATE", "TIME", "TIMESTAMP")
+NO_VALUES = ("a type", "=")  # expected where the word before is no value
 LISTED_MAX = 8
 BEFORE_VALUES = ("CASE", "DISTINCT", "NOT")  # words behind which a value is missing where they were meant as names
 FOLLOWING = {  # what comes behind a clause that no other word goes on
@@ -23,8 +25,9 @@ FOLLOWING = {  # what comes behind a clause that no other word goes on
     "LIMIT": "how many rows, a whole number", "WITHIN": "a duration, as in WITHIN 5 MINUTES",
 }  # fmt: skip
 
-OF_LITERALS = {one: f"; write CAST('…' AS {one})" for one in ("DATE", "TIME", "TIMESTAMP")} | {
-    "INTERVAL": "; a time later is TIMESTAMPADD(DAYS, 1, time)"
+OF_INTERVALS = {  # by the sign before the interval
+    "+": "; a time later is TIMESTAMPADD(DAYS, 1, time), of a DATE DATEADD(DAYS, 1, date), of a TIME TIMEADD(HOURS, 1, time)",
+    "-": "; a time before is TIMESTAMPSUB(DAYS, 1, time), of a DATE DATESUB(DAYS, 1, date), of a TIME TIMESUB(HOURS, 1, time)",
 }
 
 Fault = tuple[str, TextSpan]
@@ -55,9 +58,18 @@ def _other_spelling(error: UnexpectedWordError, words: Sequence[Word]) -> str:
         return "; equality is written a = b"
     if around[1:] == [":", ":"]:
         return "; a cast is written CAST(value AS type)"
-    if error.found.kind == "text" and error.place and not error.expected:
-        return OF_LITERALS.get(words[error.place - 1].key, "")
-    return ""
+    before = [one.key for one in words[max(error.place - 2, 0) : error.place]]
+    if before[-1:] == ["INTERVAL"] and error.found.kind in ("text", "number"):
+        return OF_INTERVALS.get(before[0], "")
+    is_literal = before[-1:] and before[-1] in LITERALS and error.found.kind == "text" and error.expected not in NO_VALUES
+    return _plain_literal(str(error.found.value), before[-1]) if is_literal else ""
+
+
+def _plain_literal(text: str, type: str) -> str:
+    """How a literal of a time is written: the ksql dialect has a T between the date and the time."""
+    date, *time = text.split() or [""]
+    written = _cut("T".join([date, "".join(time)]) if time else date).replace("'", "''")
+    return f"; write '{written}' alone beside a {type}, else CAST('{written}' AS {type})"
 
 
 def _nearest(word: Word, before: Sequence[Word], dialect: Dialect) -> str:

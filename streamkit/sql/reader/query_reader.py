@@ -8,7 +8,7 @@ from streamkit.expressions.sql.expression_reader import NestedTooDeeplyError
 from streamkit.expressions.sql.refusal import SyntaxRefusedError
 from streamkit.expressions.sql.word import Word
 from streamkit.plan.expression import Literal
-from streamkit.sql.reader.clause_reader import ClauseReader
+from streamkit.sql.reader.clause_reader import FUNCTION_IN_FROM, SET_OPERATIONS, ClauseReader
 from streamkit.sql.tree.query import (
     FieldsStar,
     FromItem,
@@ -88,11 +88,7 @@ class QueryReader(ClauseReader):
         if (clause := self._clause_here()) in CLAUSE_ORDER:
             raise self._misplaced(clause, found)
         if self.begins_set_operation():
-            raise self._refused(
-                f"there is no {self.word.key} of two queries; write each query into one stream: CREATE STREAM … AS the first, "
-                "INSERT INTO … the second",
-                self.word,
-            )
+            raise self._refused(f"there is no {self.word.key} of two queries; {SET_OPERATIONS[self.word.key]}", self.word)
         self._check_other_clause()
         if [one.key for one in self.words[max(self.place - 2, 0) : self.place]] == ["AS", "OF"] and self.word.kind == "name":
             raise self._refused("AS OF has a constant time behind it, as in AS OF '2026-01-31 10:00:00'", self.word)
@@ -134,6 +130,8 @@ class QueryReader(ClauseReader):
             return Subquery(query, self.alias())
         if self.word.key in NO_SOURCES or self.begins_clause():
             raise self.unexpected("the name of a stream or table, or a query in parentheses")
+        if self.begins_function():
+            raise self._refused(FUNCTION_IN_FROM, self.word)
         return SourceName(self.source_name(), self.alias())
 
     def _joins(self) -> tuple[JoinClause, ...]:
@@ -142,6 +140,8 @@ class QueryReader(ClauseReader):
             found.append(self._join())
         self.asks("JOIN", "INNER", "LEFT", "RIGHT", "FULL")
         if self.is_at(","):
+            if self.begins_function(1):
+                raise self._refused(FUNCTION_IN_FROM, self.ahead())
             raise self.unexpected("JOIN … ON between two sources")
         return tuple(found)
 

@@ -428,7 +428,7 @@ def test_a_failing_argument_is_a_null():
         (Call("topk", (N,)), "TOPK does not take (INTEGER)"),
         (Call("histogram", (N,)), "HISTOGRAM does not take (INTEGER); expected HISTOGRAM(STRING)"),
         (Call("latest_by_offset", (N, S)), "LATEST_BY_OFFSET does not take (INTEGER, STRING)"),
-        (Call("sum", (Call("sum", (N,)),)), "and none inside of another"),
+        (Call("sum", (Call("sum", (N,)),)), "has an aggregate inside of another one"),
         (Call("sume", (N,)), "ksqlDB has no function SUME; did you mean SUM"),
     ],
 )

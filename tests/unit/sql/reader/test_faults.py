@@ -49,7 +49,10 @@ def faults(text, **options):
         ("SELECT a FROM t WHERE b JOIN u ON c", "found JOIN behind WHERE; it belongs before WHERE"),
         ("SELECT a FROM t WHERE b WHERE c", "found a second WHERE; join both conditions by AND"),
         ("SELECT a FROM t JOIN u ON b WITHIN 1 HOUR", "found WITHIN behind ON; it belongs before ON: JOIN … WITHIN 1 HOUR ON …"),
-        ("SELECT a FROM t UNION ALL SELECT a FROM u", "there is no UNION of two queries; write each query into one stream"),
+        (
+            "SELECT a FROM t UNION ALL SELECT a FROM u",
+            "there is no UNION of two queries; queries over streams write into one stream",
+        ),
         ("SELECT a FROM t WHERE a > 1 EXCEPT SELECT a FROM u", "there is no EXCEPT of two queries"),
         ("SELECT a FROM (SELECT a FROM t union SELECT a FROM u) v", "there is no UNION of two queries"),
         (
@@ -152,12 +155,20 @@ def test_an_operator_that_is_an_alias(behind):
             "SELECT COUNT(*) FILTER (WHERE a > 1) FROM t",
             "there is no FILTER; write the condition inside of the aggregate: SUM(CASE",
         ),
-        ("SELECT COUNT(DISTINCT a) FROM t", "expected COUNT_DISTINCT(…), or COLLECT_SET(…)"),
-        ("SELECT a FROM t WHERE a > DATE '2026-01-31'", "write CAST('…' AS DATE)"),
+        ("SELECT COUNT(DISTINCT a) FROM t", "COUNT(DISTINCT …) cannot be used; expected COUNT_DISTINCT(…)"),
+        (
+            "SELECT a FROM t WHERE a > DATE '2026-01-31'",
+            "write '2026-01-31' alone beside a DATE, else CAST('2026-01-31' AS DATE)",
+        ),
         (
             "SELECT a + INTERVAL '1' DAY FROM t",
             "found '1'; expected the end of the statement; a time later is TIMESTAMPADD(DAYS, 1, time)",
         ),
+        ("SELECT a - INTERVAL 1 DAY FROM t", "a time before is TIMESTAMPSUB(DAYS, 1, time), of a DATE DATESUB"),
+        ("SELECT TIMESTAMP '' FROM t", "write '' alone beside a TIMESTAMP"),
+        ("INSERT INTO t VALUES (1, TIMESTAMP '2026-01-31 10:00')", "write '2026-01-31T10:00' alone beside a TIMESTAMP"),
+        ("SELECT COLLECT_LIST(DISTINCT a) FROM t", "expected COLLECT_SET(…)"),
+        ("SELECT LAG(a) OVER w FROM t", "there is no window over other rows (OVER)"),
         ("SELECT a FROM t QUALIFY ROW_NUMBER() = 1", "there is no QUALIFY; group the rows by GROUP BY"),
         ("SELECT a FROM t LATERAL VIEW EXPLODE(b) x AS c", "there is no LATERAL VIEW; write EXPLODE(array)"),
         ("SELECT a FROM t JOIN u x USING (a)", "there is no USING; name the columns that are equal"),
@@ -177,7 +188,25 @@ def test_operators_of_other_sql(text, advice):
     assert read_script("SELECT a over, b regexp, date filter FROM t qualify WHERE qualify.interval > 1", "ksql"), "a name is one"
 
 
-@pytest.mark.parametrize("name", ["over", "filter", "ilike", "rlike", "regexp", "qualify", "lateral", "view", "offset", "top"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE STREAM s (DATE 'x')",
+        "CREATE STREAM s (a INT) WITH (TIMESTAMP 'x')",
+        "SELECT a * INTERVAL '1' DAY FROM t",
+    ],
+)
+def test_names_of_times_are_no_literals_everywhere(text):
+    """A column or property of that name, and an interval that is neither added nor subtracted, are told nothing of literals."""
+    (message,) = faults(text, dialect="ksql")
+
+    assert "write" not in message
+    assert "a time" not in message
+
+
+@pytest.mark.parametrize(
+    "name", ["over", "filter", "ilike", "rlike", "regexp", "qualify", "lateral", "view", "offset", "top", "unnest", "tumble"]
+)
 def test_words_of_other_sql_are_names(name):
     """As a column, an alias with and without AS, a source and a field, also where a statement ends."""
     for text in (
@@ -187,9 +216,12 @@ def test_words_of_other_sql_are_names(name):
         f"SELECT {name} FROM {name} EMIT CHANGES",
         f"SELECT a->{name} FROM t",
         f"CREATE STREAM {name} AS SELECT * FROM t {name}",
+        f"SELECT a FROM t {name} JOIN {name} WITHIN (1 HOUR, 2 HOURS) ON t.a = {name}.a",
+        f"SELECT a FROM {name} JOIN {name} ON t.a = {name}.a GROUP BY a",
         f"SELECT a FROM t {name} AS OF '2026-01-01'",
     ):
         assert read_script(text, "ksql"), text
+    assert read_script("SELECT a within FROM t; SELECT a FROM t within GROUP BY a; SELECT a FROM t over GROUP BY a", "ksql")
     assert read_script("SELECT FILTER(a, x => x > 1), over(1) FROM t WHERE FILTER(a, x => x > 1) = a", "ksql")
 
 
