@@ -36,6 +36,7 @@ from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.seen_columns import with_added_at
 from streamkit.sql.execution.stored_source import (
     WINDOW_TYPE,
+    already_there,
     declaration_of,
     format_of_subject,
     is_ksql,
@@ -93,9 +94,8 @@ def _check_replaced(state: ScriptState, statement: CreateSource, known: StoredSo
     """TopologyError unless the statement may take the place of what is there."""
     span = statement.name.span if statement.name.span.end else statement.span
     if not statement.or_replace:
-        raise state.error(
-            f"there is a {known.kind} {known.name} already; expected another name, or IF NOT EXISTS, or CREATE OR REPLACE", span
-        )
+        may_be_replaced = known.query is None and known.kind == statement.kind and not known.is_read_only
+        raise state.error(already_there(known, may_be_replaced=may_be_replaced), span)
     if known.query is not None:
         raise state.error(
             f"the query {known.query} fills {known.name}; expected CREATE OR REPLACE {known.kind.upper()} {known.name} AS SELECT …",

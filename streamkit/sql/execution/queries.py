@@ -41,7 +41,7 @@ from streamkit.sql.execution.schema_registration import (
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.seen_columns import SeenColumns, with_added_at
 from streamkit.sql.execution.session_settings import LATEST, SessionSettings
-from streamkit.sql.execution.stored_source import SourceReading, format_of_subject, windows_of
+from streamkit.sql.execution.stored_source import SourceReading, already_there, format_of_subject, windows_of
 from streamkit.sql.lowering.ksql_meaning import KSQL
 from streamkit.sql.lowering.scope import QuerySource, key_in_order
 from streamkit.sql.lowering.script_text import ScriptText
@@ -509,9 +509,8 @@ def _replaced(state: ScriptState, statement: CreateAs, known: StoredSource) -> S
     """The query that the statement takes the place of; TopologyError if it may not."""
     span = statement.name.span if statement.name.span.end else statement.span
     if not statement.or_replace:
-        raise state.error(
-            f"there is a {known.kind} {known.name} already; expected another name, or IF NOT EXISTS, or CREATE OR REPLACE", span
-        )
+        may_be_replaced = known.query is not None and known.kind == statement.kind
+        raise state.error(already_there(known, may_be_replaced=may_be_replaced), span)
     query = None if known.query is None else state.definitions.query(known.query)
     if query is None:
         raise state.error(

@@ -298,3 +298,9 @@ def windows_of(kind: WindowKind | None) -> dict[str, Any] | None:
             "kind": "time", "size_ms": kind.size_ms, "advance_ms": kind.advance_ms, "grace_ms": kind.grace_ms, "retention_ms": kind.retention_ms,
         }  # fmt: skip
     return None
+
+
+def already_there(known: StoredSource, *, may_be_replaced: bool) -> str:
+    """What to say of a name that a stream or table has already."""
+    otherwise = "CREATE OR REPLACE" if may_be_replaced else f"DROP {known.kind.upper()} {known.name} before"
+    return f"there is a {known.kind} {known.name} already; expected another name, or IF NOT EXISTS, or {otherwise}"

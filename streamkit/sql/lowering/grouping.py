@@ -112,9 +112,10 @@ class Aggregation:
             return ()
         if not self.query.group_by:
             found = next(calls(item.expression, is_aggregate)[0] for item in items if calls(item.expression, is_aggregate))
+            in_select = ", with 'all' AS name in SELECT" if self.names.meaning.names_results else ""
             raise self.names.text.error(
                 f"{expression_text(found)} is an aggregate, and there is no GROUP BY; expected GROUP BY and columns, or GROUP BY 'all' for one "
-                "group of all rows",
+                f"group of all rows{in_select}",
                 self.span,
             )
         group: dict[Expression, GroupColumn] = {}

@@ -101,7 +101,7 @@ OPERATORS_OF_SPARK = {  # behind which a text is no name in the ksql dialect
 class ClauseReader(ExpressionReader):
     """Reads what clauses are made of."""
 
-    row_only = "an expression sees one row, not a query; write the query in FROM, and join it"
+    row_only = "an expression sees one row, not a query; a SELECT may have the query in FROM, and join it"
     no_star = "* cannot be used in an expression; name the columns one by one"
     no_other_rows = NO_OVER
     other_once_each = "in a query that is run once write SELECT {name}(value) FROM (SELECT DISTINCT value FROM …)"

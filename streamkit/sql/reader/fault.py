@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from streamkit.expressions.sql.dialect import Dialect
 from streamkit.expressions.sql.refusal import SqlRefusedError, UnexpectedWordError
@@ -108,8 +109,18 @@ def _quoting_hint(error: UnexpectedWordError, words: Sequence[Word], dialect: Di
     if wants_name and word.kind == "text" and word.value:
         return f"; a name is written without quotes, or in backticks: `{_cut(str(word.value))}`"
     if wants_text and word.kind in ("name", "quoted"):
-        return f"; a text is written '{_cut(word.text.strip(chr(34)))}'"
+        return f"; a text is written '{_cut(_dotted(words, error.place).strip(chr(34)))}'"
     return ""
+
+
+def _dotted(words: Sequence[Word], place: int) -> str:
+    """The name at a place, with what points join to it, as names of settings have them."""
+    found = words[place].text
+    for before, word in pairwise(words[place:]):
+        if word.start != before.end or "." not in (before.text, word.text):
+            break
+        found += word.text
+    return found
 
 
 def _is_elsewhere(error: UnexpectedWordError, words: Sequence[Word]) -> bool:

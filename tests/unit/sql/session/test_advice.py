@@ -117,6 +117,33 @@ def test_functions_are_no_sources(sql, declare, dialect, before, source):
 
 
 @pytest.mark.parametrize("dialect", ["spark", "ksql"])
+@pytest.mark.parametrize(
+    ("refused", "advice", "followed"),
+    [
+        ("CREATE TABLE orders (id INT PRIMARY KEY, v INT)", "or DROP STREAM orders before", "DROP STREAM orders; {refused} WITH (KAFKA_TOPIC = 'others')"),
+        ("CREATE TABLE orders AS SELECT city, COUNT(*) AS n FROM orders GROUP BY city", "or DROP STREAM orders before", "DROP STREAM orders"),
+        ("CREATE STREAM orders AS SELECT id, city FROM orders", "or DROP STREAM orders before", "DROP STREAM orders"),
+        ("CREATE TABLE customers (id INT PRIMARY KEY, name STRING)", "or CREATE OR REPLACE",
+         "CREATE OR REPLACE TABLE customers (id INT PRIMARY KEY, name STRING)"),
+        ("CREATE STREAM copy AS SELECT id, qty, city FROM orders", "or CREATE OR REPLACE", "CREATE OR REPLACE STREAM copy AS SELECT id, qty, city FROM orders"),
+        ("CREATE TABLE n AS SELECT COUNT(*) AS n FROM orders", "GROUP BY 'all' for one group of all rows",
+         "CREATE TABLE n AS SELECT 'all' AS k, COUNT(*) AS n FROM orders GROUP BY 'all'"),
+    ],
+)  # fmt: skip
+def test_followed_advice_is_a_statement(sql, declare, dialect, refused, advice, followed):
+    """What the message says to write instead is taken, and is no next error."""
+    declare(dialect)
+    sql.execute("CREATE STREAM copy AS SELECT id, qty FROM orders")
+    with pytest.raises(SqlError) as caught:
+        sql.execute(refused)
+
+    assert advice.lower() in caught.value.message.lower()
+    for id in sql.queries()["query"].to_pylist() if "DROP" in followed else ():
+        sql.execute(f"TERMINATE {id}")
+    sql.execute(followed.format(refused=refused))
+
+
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
 def test_windows_are_a_clause(sql, declare, dialect):
     """The functions by which other SQL makes windows stand for a clause, which a query that goes on takes."""
     declare(dialect)
