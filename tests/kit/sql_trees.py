@@ -260,7 +260,7 @@ class Trees:
     def can_say(self, call):
         """Whether a call can be written in the dialect: a text of some others means another tree."""
         if self.is_ksql:
-            return True
+            return call.arguments != () or call.function not in ("count", *KSQL.of_times)  # COUNT() is COUNT(*) there
         if call.function == "struct" and any(isinstance(one, Lambda) for one in call.arguments):
             return False
         is_cast = call.function in CASTS and len(call.arguments) == 1
