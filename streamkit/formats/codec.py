@@ -15,6 +15,7 @@ from streamkit.chunks import one_array
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats import (
     avro,
+    avro_key,
     bytes,
     csv,
     delimited,
@@ -479,7 +480,7 @@ class Codec:
 
     def _plain(self, values: pa.Array, columns: Schema) -> Decoded:
         """The columns of values without a registry; those of Avro say under which schema they were written, but for the first one's."""
-        read = _READERS[self.format.name]
+        read = self._reader
         if self.format.name != "avro":
             found: Decoded = read(self.format, self._own_text(), values, columns, 0)
             return found
@@ -496,6 +497,12 @@ class Codec:
         return Decoded(put_back(decoded_parts, columns, len(values)), failures)
 
     @property
+    def _reader(self) -> Any:
+        """What reads the columns of values that one schema has written."""
+        is_one_key = self.format.name == "avro" and self.part != VALUE and len(self.columns) == 1
+        return avro_key.read if is_one_key else _READERS[self.format.name]
+
+    @property
     def _own_schemas(self) -> tuple[str, ...]:
         """The schemas of Avro that the format knows, the first one first."""
         return (*self.format.earlier, str(self.format.schema))
@@ -507,7 +514,7 @@ class Codec:
             return _all_fail(values, columns, _NO_ID)
         try:
             found = self._checked(self.registry.schema(schema_id))
-            read = _READERS[self.format.name]
+            read = self._reader
             if self.format.name == "protobuf":
                 read = partial(read, imports=self._imports(found))
             format = self.format if self.reader_schema == self.format.schema else replace(self.format, schema=self.reader_schema)

@@ -20,6 +20,7 @@ from streamkit.formats.written_types import why_unwritable
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.catalog.sql_types import StoredType
 from streamkit.log.topic.alteration import Alteration
+from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
 from streamkit.names import is_name, meant, spellings
 from streamkit.plan.added_topics import created
@@ -441,7 +442,7 @@ class _SourceDeclaration:
         if topic.format is not None and not {VALUE_FORMAT, "FORMAT"} & given.keys():
             given[VALUE_FORMAT] = FORMAT_NAMES[topic.format.name]
         if not statement.columns:
-            statement = replace(statement, columns=self._columns_of_format(topic))
+            statement = replace(statement, columns=self._columns_of_format(topic, given))
         declared = replace(self, statement=statement)
         topology = Topology("declaration", time_zone=state.settings.script.time_zone)
         values = replace(statement, properties=tuple(_property(one, value, statement) for one, value in given.items()))
@@ -461,7 +462,7 @@ class _SourceDeclaration:
         except StreamKitError as error:
             raise self.state.error(str(error).partition("\n  at ")[0], self.statement.span) from None
 
-    def _columns_of_format(self, topic: Topic) -> tuple[ColumnDefinition, ...]:
+    def _columns_of_format(self, topic: Topic, given: Mapping[str, Any]) -> tuple[ColumnDefinition, ...]:
         """The columns that a topic's format says, if it says any."""
         statement, state = self.statement, self.state
         found = None if topic.format is None else format_columns(topic.format, topic.name)
@@ -470,9 +471,25 @@ class _SourceDeclaration:
                 f"nothing says which columns the values of the topic {topic.name} have; expected them in parentheses behind {statement.name.text}",
                 statement.span,
             )
-        role = "primary key" if statement.kind == TABLE else "key"
-        key = ColumnDefinition(Name("key"), "string", role)
-        return (key, *(ColumnDefinition(Name(one.name), one.type) for one in found))
+        keys = self._columns_of_keys(topic, str(given.get("KEY_FORMAT", given.get("FORMAT", ""))).lower())
+        return (
+            *keys,
+            *(ColumnDefinition(Name(one.name), one.type) for one in found if one.name not in [key.name.text for key in keys]),
+        )
+
+    def _columns_of_keys(self, topic: Topic, format: str) -> tuple[ColumnDefinition, ...]:
+        """The columns of keys, as the registry says them of a format that has schemas there; else one text."""
+        role = "primary key" if self.statement.kind == TABLE else "key"
+        text = ColumnDefinition(Name(KEY), "string", role)
+        registry = self.state.definitions.registry_of(topic.name, self.state.settings.script.registry)
+        if format not in ("avro", "protobuf") or registry is None:
+            return (text,)
+        subjects_of = topic.name if topic.format is None else topic.format.topic or topic.name
+        try:
+            found = Codec(Format(format, None, ((REGISTRY_URL, registry),)), topic=subjects_of, part=KEY).written
+        except SchemaError:  # there is no such subject, or its schema says no columns
+            return (text,)
+        return tuple(ColumnDefinition(Name(KEY if one.name == VALUE else one.name), one.type, role) for one in found)
 
 
 def _as_read(given: Mapping[str, Any], read: ReadTopic) -> Mapping[str, Any]:

@@ -1,0 +1,89 @@
+"""Keys of AVRO that others write: one column without a record around it, as ksqlDB and Kafka Connect do, or a record whose fields are those of a struct."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+
+import fastavro
+import pytest
+
+pytestmark = pytest.mark.foreign("registry")
+RECORD = {"type": "record", "name": "Key", "fields": [{"name": "K", "type": "string"}]}
+PARTS = {
+    "type": "record",
+    "name": "Key",
+    "fields": [{"name": "ID", "type": "int"}, {"name": "R", "type": ["null", "string"], "default": None}],
+}
+KEYS = {
+    "a text": ("string", "STRING", "a", "a"),
+    "a text or null": (["null", "string"], "STRING", "a", "a"),
+    "an int": ("int", "INT", 7, 7),
+    "a long": ("long", "BIGINT", 1 << 40, 1 << 40),
+    "an int for a long": ("int", "BIGINT", 7, 7),
+    "a day": ({"type": "int", "logicalType": "date"}, "DATE", dt.date(2020, 1, 2), dt.date(2020, 1, 2)),
+    "an enum": ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "STRING", "B", "B"),
+    "a record of it": (RECORD, "STRING", {"K": "a"}, "a"),
+    "a record for a struct": (PARTS, "STRUCT<ID INT, R STRING>", {"ID": 1, "R": "r"}, {"ID": 1, "R": "r"}),
+    "a part of it": (PARTS, "STRUCT<ID INT>", {"ID": 1, "R": None}, {"ID": 1}),
+}
+
+
+def written(schema, value):
+    """The bytes of a value under a schema."""
+    sink = io.BytesIO()
+    fastavro.schemaless_writer(sink, fastavro.parse_schema(schema), value)
+    return sink.getvalue()
+
+
+def sent(log, client, topic, schema, key, value):
+    """A record of others, whose key and value are under schemas of theirs."""
+    of_values = {"type": "record", "name": "V", "fields": [{"name": "F", "type": "int"}]}
+    parts = [("key", schema, key), ("value", of_values, {"F": value})]
+    found = {
+        part: b"\0"
+        + client.id_of(f"{topic}-{part}", "AVRO", json.dumps(one), register=True).to_bytes(4, "big")
+        + written(one, given)
+        for part, one, given in parts
+    }
+    with log.producer() as producer:
+        producer.send(topic, found)
+
+
+@pytest.mark.parametrize("is_opaque", [True, False])
+@pytest.mark.parametrize("kind", KEYS)
+def test_a_key_of_one_column_is_read(sql, registry, log, client, topic, kind, is_opaque):
+    """By streams, tables, groups and joins; all of them had null, or no row."""
+    schema, type, key, expected = KEYS[kind]
+    settings = {"schema.registry.url": registry.url, "key.format": "avro"}
+    log.create_topic(
+        topic, partitions=1, **({"format": "bytes"} if is_opaque else {"format": "avro", "format_settings": settings})
+    )
+    for value in (1, 2):
+        sent(log, client, topic, schema, key, value)
+    given = f"WITH (KAFKA_TOPIC = '{topic}', FORMAT = 'AVRO')"
+    sql.execute(f"CREATE STREAM S (K {type} KEY, F INT) {given}; CREATE TABLE T (K {type} PRIMARY KEY, F INT) {given};")
+    sql.execute("CREATE TABLE N AS SELECT K, COUNT(*) AS N FROM S GROUP BY K; CREATE TABLE U AS SELECT K, F + 10 AS F FROM T;")
+    assert sql.catch_up(60)
+    for query, rows in {
+        "SELECT K, F FROM S": [(expected, 1), (expected, 2)],
+        "SELECT K, F FROM T": [(expected, 2)],
+        "SELECT K, N FROM N": [(expected, 2)],
+        "SELECT K, F FROM U": [(expected, 12)],
+    }.items():
+        assert [tuple(row.values()) for row in sql.query(query).to_pylist()] == rows, query
+
+
+@pytest.mark.parametrize("kind", ["a text", "a long", "a record of it", "a record for a struct"])
+def test_the_columns_of_keys_are_those_of_the_registry(sql, registry, log, client, topic, kind):
+    """Where a statement names none; a value alone is the column `key`."""
+    schema, _, key, expected = KEYS[kind]
+    log.create_topic(
+        topic, partitions=1, format="avro", format_settings={"schema.registry.url": registry.url, "key.format": "avro"}
+    )
+    sent(log, client, topic, schema, key, 1)
+    sql.execute(f"CREATE STREAM S WITH (KAFKA_TOPIC = '{topic}', FORMAT = 'AVRO')")
+    names = {"a record of it": ("K",), "a record for a struct": ("ID", "R")}.get(kind, ("key",))
+    (row,) = sql.query("SELECT * FROM S").to_pylist()
+    assert row == dict(zip(names, expected.values() if isinstance(expected, dict) else (expected,), strict=True)) | {"F": 1}
