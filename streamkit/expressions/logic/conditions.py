@@ -200,7 +200,11 @@ def _case_rule(call: Invocation) -> TypedExpression:
 
 
 def _in_rule(call: Invocation) -> TypedExpression:
-    values = as_common_type(call, call.values)
+    values: Sequence[TypedExpression] = call.values
+    if common_type(value.type for value in values) is None:
+        type = common_type(unnamed(value.type) for value in values)  # names of fields do not count, as in a comparison
+        values = values if type is None else [call.cast(value, type) for value in values]
+    values = as_common_type(call, values)
     if has_map(values[0].type):
         raise RuleError(f"values of {values[0].type} cannot be compared, since maps have no order")
     return TypedExpression("in", "boolean", tuple(values))

@@ -48,6 +48,11 @@ x IN (x'616263')
 i64 IN (i32, j64, NULL)
 f64 IN (g64, NULL)
 nothing IN (1)
+struct(i32, s) IN (struct(1, 'a'), struct(2, s), struct(j32, NULL))
+struct(i32, s) NOT IN (struct(1, 'a'), struct(j32, 'abc'))
+struct(i32, s) IN (NULL, struct(1, s))
+(i32, s) IN ((1, 'a'), (j64, 'abc'))
+array(struct(i32)) IN (array(struct(j32)), array(struct(1)))
 i32 BETWEEN 0 AND 100
 s BETWEEN 'a' AND 'b'
 f64 BETWEEN g64 AND 100
