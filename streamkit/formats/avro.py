@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from io import BytesIO
 from typing import Any
@@ -15,7 +16,16 @@ import pyarrow as pa
 from streamkit.errors import SchemaError
 from streamkit.formats.avro_defaults import defaults_of, with_read_defaults
 from streamkit.formats.avro_reader import read_columns
-from streamkit.formats.avro_schema import VALUE, columns_of_avro, kind_of, parsed_schema, resolved
+from streamkit.formats.avro_schema import (
+    VALUE,
+    branch_name,
+    branches_of,
+    chosen_branches,
+    columns_of_avro,
+    kind_of,
+    parsed_schema,
+    resolved,
+)
 from streamkit.formats.avro_writer import written_rows
 from streamkit.formats.conform import MissingFieldError, conformed, default_values
 from streamkit.formats.decoded import Decoded, fitting
@@ -93,11 +103,53 @@ def _write_one(text: str, rows: pa.RecordBatch, number: int) -> bytes:
             "row open; expected a schema without unions of several types, or a time within these years", (number,),
         ) from None  # fmt: skip
     try:
-        return encode(row if is_record else row[rows.schema.names[0]])
+        return encode(_with_branches(row if is_record else row[rows.schema.names[0]], parsed, named))
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
         raise SchemaError(
             f"row {number}: it does not fit the Avro schema {_name(text)}: {' '.join(str(error).split())}", (number,)
         ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class _ChosenBranch:
+    """A branch of a union as fastavro looks for it: its writer by the name, its check by the name of a record and else by the schema."""
+
+    schema: Any
+
+    def __eq__(self, other: object) -> bool:
+        return other in (self.schema, branch_name(self.schema))
+
+    def __hash__(self) -> int:
+        return hash(branch_name(self.schema))
+
+
+def _with_branches(value: Any, schema: Any, named: Mapping[str, Any]) -> Any:
+    """The value, with the branch of a union beside it, as fastavro takes it, in place of a struct of members."""
+    schema = resolved(schema, named)
+    kind = kind_of(schema)
+    if kind == "union":
+        return _with_branch(value, schema, named)
+    if kind == "array" and isinstance(value, list):
+        return [_with_branches(one, schema["items"], named) for one in value]
+    if kind == "map" and isinstance(value, Mapping):
+        return {name: _with_branches(one, schema["values"], named) for name, one in value.items()}
+    if kind in ("record", "error") and isinstance(value, Mapping):
+        types = {field["name"]: field["type"] for field in schema["fields"]}
+        return {name: _with_branches(one, types[name], named) if name in types else one for name, one in value.items()}
+    return value
+
+
+def _with_branch(value: Any, union: Any, named: Mapping[str, Any]) -> Any:
+    branches = branches_of(union)
+    if len(branches) == 1:
+        return value if value is None else _with_branches(value, union[branches[0]], named)
+    there = {name: one for name, one in value.items() if one is not None} if isinstance(value, Mapping) else {}
+    chosen = chosen_branches(union, value) if len(there) == 1 else None
+    if chosen is None:
+        return value
+    ((member, inner),) = there.items()
+    branch = union[chosen[member]]
+    return _ChosenBranch(branch), _with_branches(inner, branch, named)
 
 
 @lru_cache(maxsize=64)
@@ -173,6 +225,9 @@ def _check_floats(value: Any, schema: Any, named: Any, path: str) -> None:
         return
     if kind in ("float", "double"):
         check_range(value, kind, path)
+    elif kind == "union" and isinstance(value, tuple) and len(value) == 2:
+        for branch in (one for one in schema if value[0] == branch_name(one)):
+            _check_floats(value[1], branch, named, path)
     elif kind == "union":
         for branch in _floating_branches(value, schema, named):
             _check_floats(value, branch, named, path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -113,6 +113,23 @@ def kind_of(schema: Any) -> str:
 def branches_of(union: Sequence[Any]) -> list[int]:
     """The numbers of the branches that are not null."""
     return [number for number, branch in enumerate(union) if kind_of(branch) != "null"]
+
+
+def branch_name(branch: Any) -> str:
+    """What fastavro calls a branch of a union beside a value of it."""
+    is_named = isinstance(branch, Mapping) and "name" in branch
+    return str(branch["name"]) if is_named else kind_of(branch)
+
+
+def chosen_branches(union: Sequence[Any], names: Iterable[str]) -> dict[str, int] | None:
+    """
+    The numbers of a union's branches by the names of a struct's fields, where these are members of the union, of which a value has one.
+
+    None of a struct that is a value of one of the branches, and of a union of one type beside null.
+    """
+    branches = branches_of(union)
+    members = {f"member{number}": branch for number, branch in enumerate(branches)}
+    return {name: members[name] for name in names} if len(branches) > 1 and members.keys() >= set(names) else None
 
 
 def decimal_type(schema: Any) -> str | None:

@@ -3,6 +3,7 @@ Columns as Avro's binary values, written side by side: a field of all rows befor
 
 An encoder is made of a schema and a type of Arrow once, a node for each type in it. It writes what it surely writes as fastavro does.
 Of all else, such as numbers out of range and unions of several types, it says that it is unsure: fastavro writes or refuses it.
+A struct of the members of such a union says which of them a value is, as it is read.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Mask
-from streamkit.formats.avro_schema import UNITS, branches_of, kind_of, parsed_schema, resolved
+from streamkit.formats.avro_schema import UNITS, branches_of, chosen_branches, kind_of, parsed_schema, resolved
 from streamkit.formats.pieces import constant, grouped, integers, joined, of_width, ragged, replaced, spread, varints, with_length
 from streamkit.repeated_keys import repeated_keys
 
@@ -54,11 +55,24 @@ def _node(schema: Any, named: Mapping[str, Any], type: pa.DataType) -> WriteNode
         return partial(_present, _value_node(schema, named, type), b"", True)
     branches = branches_of(schema)
     nulls = [number for number in range(len(schema)) if number not in branches]
-    if len(branches) > 1 or len(nulls) > 1:
+    if len(nulls) > 1:
         return _unsure
-    inner = _value_node(resolved(schema[branches[0]], named), named, type) if branches else _unsure
-    prefix = _varint(branches[0]) if branches else b""
-    return partial(_present, partial(_behind, prefix, inner), _varint(nulls[0]) if nulls else b"", not nulls)
+    inner = _branch_node(schema, branches[0], named, type) if len(branches) == 1 else _members_node(schema, named, type)
+    return partial(_present, inner, _varint(nulls[0]) if nulls else b"", not nulls)
+
+
+def _branch_node(union: Sequence[Any], number: int, named: Mapping[str, Any], type: pa.DataType) -> WriteNode:
+    """What writes values of a type as one branch of a union."""
+    return partial(_behind, _varint(number), _value_node(resolved(union[number], named), named, type))
+
+
+def _members_node(union: Sequence[Any], named: Mapping[str, Any], type: pa.DataType) -> WriteNode:
+    """What writes structs of members, of which the one that is there says the branch; other types may be values of any branch."""
+    fields = list(type) if pa.types.is_struct(type) else []
+    branches = chosen_branches(union, [field.name for field in fields])
+    if not branches:
+        return _unsure
+    return partial(_members, [_branch_node(union, branches[field.name], named, field.type) for field in fields])
 
 
 def _value_node(schema: Any, named: Mapping[str, Any], type: pa.DataType) -> WriteNode:
@@ -258,6 +272,18 @@ def _records(parts: Sequence[tuple[int, WriteNode] | bytes], values: pa.StructAr
         pieces.append(found)
         unsure |= wrong
     return joined(*pieces), unsure
+
+
+def _members(nodes: Sequence[WriteNode], values: pa.StructArray) -> WrittenValues:
+    """The one member that is there; a value that has none, or several, is no value of the union."""
+    pieces: list[pa.Array | bytes] = [constant(b"", len(values))]
+    unsure, count = _sure(values), np.zeros(len(values), np.int64)
+    for node, column in zip(nodes, values.flatten(), strict=True):
+        found, wrong = _present(node, b"", False, column)
+        pieces.append(found)
+        unsure |= wrong
+        count += column.is_valid().to_numpy(zero_copy_only=False)
+    return joined(*pieces), unsure | (count != 1)
 
 
 def _sure(values: Any) -> Mask:

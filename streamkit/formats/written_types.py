@@ -24,14 +24,28 @@ def why_unwritable(format: Format, written: str, named: str, path: FieldPath, de
     """
     if written == "void":
         return None
-    if format.name == "avro" and _is_union(named):
-        return None
+    if format.name == "avro" and (members := _members(named)):
+        return _why_no_member(format, written, members, path, defaults)
     for inner_written, inner_named, name in _inner(format, written, named):
         if reason := why_unwritable(format, inner_written, inner_named, (*path, name), defaults):
             return reason
     if (fields := fields_of(written)) and (its := fields_of(named)):
         return _other_fields(format, [name for name, _ in fields], [name for name, _ in its], path, defaults)
     return None if _is_taken(format, written, named) else f"its schema has {_shown(path)} as {named}, and {written} is written"
+
+
+def _why_no_member(
+    format: Format, written: str, members: Mapping[str, str], path: FieldPath, defaults: Mapping[FieldPath, Any]
+) -> str | None:
+    """Why no value of a type is one of an Avro union of several types; a struct of its members says which each value is, others are what fits."""
+    fields = dict(fields_of(written) or ())
+    if fields and fields.keys() <= members.keys():
+        reasons = (why_unwritable(format, type, members[name], (*path, name), defaults) for name, type in fields.items())
+        return next(filter(None, reasons), None)
+    is_taken = any(why_unwritable(format, written, type, (*path, name), defaults) is None for name, type in members.items())
+    if is_taken or (entry_of(written) and any(map(fields_of, members.values()))):  # a map may be a record
+        return None
+    return f"its schema has {_shown(path)} as one of {', '.join(members.values())}, and {written} is written"
 
 
 def _other_fields(
@@ -94,9 +108,10 @@ def _is_same_kind(format: Format, written: str, named: str) -> bool:
     return any(kind(written) and kind(named) for kind in (element_of, entry_of, fields_of))
 
 
-def _is_union(type: str) -> bool:
-    """Whether the type is a struct in place of an Avro union of several types; each value says which type it has."""
-    return bool(fields := fields_of(type)) and all(_MEMBER.fullmatch(name) for name, _ in fields or ())
+def _members(type: str) -> dict[str, str]:
+    """The members of an Avro union of several types, in whose place a struct is; none of another type."""
+    fields = dict(fields_of(type) or ())
+    return fields if all(map(_MEMBER.fullmatch, fields)) else {}
 
 
 def _shown(path: FieldPath) -> str:

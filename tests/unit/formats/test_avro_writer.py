@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pytest
 
 from streamkit.errors import SchemaError
-from streamkit.formats import avro_writer
+from streamkit.formats import avro, avro_writer
 from streamkit.formats.avro import avro_codec, record_name
 from streamkit.formats.avro_schema import avro_of
 from streamkit.formats.codec import Codec, declare_format
@@ -343,3 +343,48 @@ def test_a_far_date_beside_a_value_of_an_open_type():
     ) as raised:
         Codec(declare_format("avro", schema)).encode(rows)
     assert raised.value.rows == (1,)
+
+
+def test_structs_of_members_are_values_of_a_union():
+    """The one member that is there is the branch, at any depth, and also in rows that fastavro writes."""
+    x = ["int", "string"]
+    inner = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": x}, {"name": "y", "type": "float"}]}
+    enum = {"type": "enum", "name": "E", "symbols": ["x"]}
+    schema = {"type": "record", "name": "R", "fields": [
+        {"name": "u", "type": ["int", "null", "string", inner, {"type": "array", "items": "Inner"}, enum]},
+        {"name": "many", "type": {"type": "map", "values": "Inner"}},
+    ]}  # fmt: skip
+    codec = Codec(declare_format("avro", schema))
+    seven = {"member0": 7, "member1": None}
+    members = [6, "x", {"x": seven, "y": 1.5}, [{"x": seven, "y": 0.5}], "x"]
+    values = [*({f"member{number}": members[number] if number == one else None for number in range(5)} for one in range(5)), None]
+    many = [("k", {"x": {"member0": None, "member1": "x"}, "y": 2.5})]
+    rows = pa.RecordBatch.from_pylist([{"u": one, "many": many} for one in values], schema=codec.written.arrow)
+
+    wanted = []
+    for value in (6, "x", {"x": 7, "y": 1.5}, [{"x": 7, "y": 0.5}], ("E", "x"), None):
+        sink = io.BytesIO()
+        fastavro.schemaless_writer(sink, fastavro.parse_schema(schema), {"u": value, "many": {"k": {"x": "x", "y": 2.5}}})
+        wanted.append(sink.getvalue())
+    assert codec.encode(rows).to_pylist() == wanted
+    assert [avro._write_one(str(codec.format.schema), rows, number) for number in range(len(values))] == wanted
+    assert codec.decode(codec.encode(rows)).to_pylist() == rows.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"member0": None, "member1": None},
+        {"member0": 1.5, "member1": [1]},
+        {"member0": 1e300, "member1": None},
+        {"member0": None, "member1": [1 << 40]},
+    ],
+    ids=str,
+)
+def test_structs_of_members_that_are_no_value_of_a_union(wrong):
+    """They have none of the members, several, or one that is beyond its type."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "u", "type": ["float", {"type": "array", "items": "int"}]}]}
+    type = pa.struct([("member0", pa.float64()), ("member1", pa.list_(pa.int64()))])
+    rows = pa.RecordBatch.from_arrays([pa.array([{"member0": 1.5, "member1": None}, wrong], type)], names=["u"])
+    with pytest.raises(SchemaError, match="row 1: it does not fit the Avro schema R"):
+        Codec(declare_format("avro", schema)).encode(rows)

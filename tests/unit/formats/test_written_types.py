@@ -62,3 +62,17 @@ def _same(found, value, is_text):
     if isinstance(value, dict) and isinstance(found, list):
         return dict(found) == value
     return isinstance(found, str) if is_text else found == value
+
+
+@pytest.mark.parametrize(
+    ("written", "is_taken"),
+    [
+        ("struct<member0:int,member1:struct<f:int>>", True), ("struct<member1:struct<f:int>>", True), ("int", True),
+        ("struct<f:int>", True), ("map<string,int>", True), ("void", True),
+        ("struct<member0:string>", False), ("struct<member2:int>", False), ("string", False), ("struct<g:int>", False),
+    ],
+)  # fmt: skip
+def test_a_union_takes_its_members_and_a_struct_of_them(written, is_taken):
+    """Of several types; any other type is none of its values."""
+    reason = why_unwritable(declare_format("avro", '"int"'), written, "struct<member0:int,member1:struct<f:int>>", ("c",), {})
+    assert (reason is None) == is_taken
