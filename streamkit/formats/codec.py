@@ -666,7 +666,7 @@ def defaults_in(format: Format) -> dict[tuple[str, ...], Any]:
         return {path: default for path, default in defaults_of(format.schema).items() if not isinstance(default, str)}
     if format.name == "json":
         optional = optional_of_json_schema(format.schema) if format.has_registry else ()
-        return {(name,): value for name, value in {**dict.fromkeys(optional), **defaults_of_json_schema(format.schema)}.items()}
+        return {**dict.fromkeys(optional), **{(name,): value for name, value in defaults_of_json_schema(format.schema).items()}}
     if format.name == "protobuf":
         return {(name,): None for name in not_required(compiled(format.schema).named(format.setting(MESSAGE)))}
     return {}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from streamkit.data_type import array_of, decimal_of, element_of, entry_of, fields_of, map_of, struct_of
+from streamkit.data_type import FieldPath, array_of, decimal_of, element_of, entry_of, fields_of, map_of, struct_of
 from streamkit.errors import SchemaError
 from streamkit.schema import Schema, SchemaColumn
 
@@ -56,11 +56,12 @@ def defaults_of_json_schema(text: str) -> dict[str, Any]:
     return {name: inner["default"] for name, inner in found.items() if isinstance(inner, dict) and "default" in inner}
 
 
-def optional_of_json_schema(text: str) -> list[str]:
-    """The properties that an object may leave out, so that readers have null."""
+def optional_of_json_schema(text: str) -> list[FieldPath]:
+    """The fields that an object may leave out, at any depth, so that readers have null; in their paths an element is `""`."""
     root = json.loads(text)
-    found = _resolved(root, root, 0)
-    return [name for name in _properties(root) if name not in found.get("required", ())]
+    found = list(_fields(object_within(root), root, (), 0))
+    required = {path for path, is_required in found if is_required}
+    return [path for path, _ in found if path not in required]
 
 
 def object_within(root: Any) -> dict[str, Any]:
@@ -74,6 +75,27 @@ def object_within(root: Any) -> dict[str, Any]:
 def _properties(root: Any) -> dict[str, Any]:
     properties: dict[str, Any] = object_within(root)["properties"]
     return properties
+
+
+def _fields(found: Any, root: Mapping[str, Any], path: FieldPath, depth: int) -> Iterator[tuple[FieldPath, bool]]:
+    """The fields of an object, those within them behind each, and whether the object must have them."""
+    for name, inner in found["properties"].items():
+        yield (*path, name), name in found.get("required", ())
+        yield from _fields_within(inner, root, (*path, name), depth + 1)
+
+
+def _fields_within(schema: Any, root: Mapping[str, Any], path: FieldPath, depth: int) -> Iterator[tuple[FieldPath, bool]]:
+    """The fields of objects that values of a schema are, or have in them."""
+    schema = _resolved(schema, root, depth)
+    if not isinstance(schema, dict):
+        return
+    if "oneOf" in schema or "anyOf" in schema:
+        for one in schema.get("oneOf") or schema["anyOf"]:
+            yield from _fields_within(one, root, path, depth + 1)
+    elif schema.get("properties"):
+        yield from _fields(schema, root, path, depth)
+    else:
+        yield from _fields_within(schema.get("items", schema.get("additionalProperties")), root, (*path, ""), depth + 1)
 
 
 def json_schema_of(columns: Schema, title: str = "Record") -> str:
