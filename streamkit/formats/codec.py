@@ -383,6 +383,14 @@ class Codec:
         settings = {**dict(self.format.settings), **latest}
         return replace(self.format, schema=self._checked(found).text, settings=tuple(sorted(settings.items())))
 
+    def check_readable(self) -> None:
+        """SchemaError if no columns hold values of the newest schema of the subject, so that none is read; those of JSON are, by their names."""
+        if self.registry is None or self.format.name == "json" or not self._is_of_topic:
+            return
+        if (found := self.registry.newest(self.subject())) is not None:
+            found = self._checked(found)
+            _columns(self.format, found.text, self._imports(found))
+
     def is_registered(self) -> bool:
         """Whether the subject has the format's schema, in any version."""
         assert self.format.schema is not None, "a schema is needed"

@@ -124,12 +124,28 @@ def _declare(state: ScriptState, known: StoredSource | None, stored: StoredSourc
         add_avro_columns(state, stored, span)
     could_write = known is not None and known.topic == stored.topic and _why_unwritable(state, known) is None
     state.definitions = state.definitions.with_source(stored)
+    _check_readable(state, stored, span)
     _check_columns_of_schema(state, known, stored, span, otherwise)
     if could_write and (reason := _why_unwritable(state, stored)):  # one that is new may be there to read some of the columns
         raise state.error(
             f"nothing could be written to {stored.name} any more: {reason}; expected the columns as they are; or {otherwise}",
             span,
         )
+
+
+def _check_readable(state: ScriptState, stored: StoredSource, span: TextSpan) -> None:
+    """TopologyError for a topic behind a registry whose schema is that of others, and has a type that no column can hold: no row would be read."""
+    topic = state.definitions.find_topic(stored.topic)
+    decoding = None if topic is None or topic.format is None else state.reading.topic_rows(stored).decoding
+    if topic is None or topic.format is None or decoding is None or not decoding.format.has_registry:
+        return
+    format = format_of_subject(decoding.format, topic.format, topic.name)
+    try:
+        if format.schema is None:
+            Codec(format, topic=format.topic).check_readable()
+    except SchemaError as error:
+        reason = str(error).partition("; expected")[0]
+        raise state.error(f"no value of the topic {topic.name} could be read: {reason}; expected another topic", span) from None
 
 
 def _check_columns_of_schema(

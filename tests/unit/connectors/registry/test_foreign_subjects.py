@@ -12,7 +12,7 @@ import json
 import pytest
 
 from streamkit.errors import SqlError
-from streamkit.formats.wire import schema_ids
+from streamkit.formats.wire import header, schema_ids
 
 pytestmark = pytest.mark.foreign("registry")
 ENUM = {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}
@@ -21,12 +21,15 @@ INNER = {
     "type": "record", "name": "Inner", "namespace": "of.others",
     "fields": [{"name": "A", "type": "int"}, {"name": "B", "type": ["null", "string"], "default": None}],
 }  # fmt: skip
+UNION = "STRUCT<`member0` INT, `member1` STRING>"
 TYPES = {
     "enum": (ENUM, "STRING", "'B'", "B"),
     "enum or null": (["null", ENUM], "STRING", "'B'", "B"),
     "fixed": (FIXED, "BYTES", "TO_BYTES('abcdefgh', 'utf8')", b"abcdefgh"),
     "decimal of fixed": ({**FIXED, "logicalType": "decimal", "precision": 6, "scale": 2}, "DECIMAL(4, 2)", "1.25", "1.25"),
     "record": (INNER, "STRUCT<A INT>", "STRUCT(A := 1)", {"A": 1}),
+    "union": (["null", "int", "string"], UNION, "STRUCT(`member0` := 6, `member1` := CAST(NULL AS STRING))", {"member0": 6, "member1": None}),
+    "union without null": ([INNER, FIXED], "STRUCT<`member0` STRUCT<A INT>>", "STRUCT(`member0` := STRUCT(A := 1))", {"member0": {"A": 1}}),
     "nanoseconds": ({"type": "long", "logicalType": "timestamp-nanos"}, "TIMESTAMP", "'2020-01-01T00:00:00'", "2020-01-01 00:00:00+00:00"),
 }  # fmt: skip
 SCHEMAS = {
@@ -177,7 +180,6 @@ def test_a_topic_whose_writers_register_nothing_gets_no_field(rows, log, client,
             "its schema has 'V.C', which is not written",
         ),
         ("double", "V DECIMAL(5, 1)", "'V' as double"),
-        ({"type": "record", "name": "Node", "fields": [{"name": "A", "type": ["null", "Node"]}]}, "W INT", "contains itself"),
     ],
 )
 @pytest.mark.parametrize(
@@ -192,6 +194,32 @@ def test_what_never_fits_is_refused_with_the_statement(rows, client, made, topic
         rows.execute(write.format(name=name, type=type))
     assert client.latest(f"{topic}-value").id == known
     assert rows.execute("SHOW QUERIES")[0].table.num_rows == 0
+
+
+@pytest.mark.parametrize("create", ["CREATE", "CREATE SOURCE"])
+@pytest.mark.parametrize(
+    ("format", "schema"),
+    [
+        ("AVRO", of_order({"type": "record", "name": "Node", "fields": [{"name": "A", "type": ["null", "Node"]}]})),
+        ("PROTOBUF", 'syntax = "proto3"; message Order { Node V = 1; int32 W = 2; } message Node { Node A = 1; }'),
+    ],
+)
+def test_what_no_column_can_hold_is_refused_with_the_declaration(sql, made, topic, format, schema, create):
+    """Also where its column is not declared: no row of it would be read."""
+    made(schema, format)
+    with pytest.raises(SqlError, match=f"no value of the topic {topic} could be read: .*Node contains itself"):
+        sql.execute(over(topic, "W INT", format).replace("CREATE", create))
+
+
+def test_json_that_no_columns_say_is_read(rows, log, made, topic):
+    """By names; it is not written."""
+    (known,) = made({"type": "object", "properties": {"V": {"type": "integer"}, "N": {"$ref": "#"}}}, "JSON_SR")
+    with log.producer() as producer:
+        producer.send(topic, {"key": b"k", "value": bytes(header(known)) + b'{"V": 1, "N": {"V": 2}}'})
+    rows.execute(over(topic, "V INT, N STRUCT<V INT>", "JSON_SR"))
+    assert read(rows, "S") == [("k", 1, {"V": 2})]
+    with pytest.raises(SqlError, match="refers to itself"):
+        rows.execute("INSERT INTO S SELECT K, V, STRUCT(V := V) AS N FROM J")
 
 
 def test_a_column_of_microseconds_is_no_time_of_the_day(sql, made, topic):
@@ -290,6 +318,35 @@ def test_a_key_may_be_declared_alone(rows, made, topic, format, others):
         f"CREATE STREAM S (K STRING KEY) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}'); INSERT INTO S VALUES ('v')"
     )
     assert read(rows, "S") == [("v",)]
+
+
+@pytest.mark.parametrize("format", SCHEMAS)
+def test_a_field_of_a_struct_may_be_left_out(rows, topic, format):
+    """At any depth, as a column may: readers of the field have null there, of Protobuf its default."""
+    rows.execute(over(topic, "C STRUCT<X INT, Y INT>, D ARRAY<STRUCT<X INT, Y INT>>", format, "S", ", PARTITIONS = 1"))
+    rows.execute(
+        f"{over(topic, 'C STRUCT<X INT>, D ARRAY<STRUCT<X INT>>', format, 'T')}; INSERT INTO T VALUES ('t', STRUCT(X := 1), ARRAY[STRUCT(X := 2)]);"
+        "INSERT INTO T SELECT K, STRUCT(X := V) AS C, ARRAY[STRUCT(X := V)] AS D FROM J"
+    )
+    no = 0 if format == "PROTOBUF" else None
+    assert read(rows, "S") == [("t", {"X": 1, "Y": no}, [{"X": 2, "Y": no}]), ("j", {"X": 7, "Y": no}, [{"X": 7, "Y": no}])]
+
+
+def test_a_field_that_json_requires_is_none_that_may_be_left_out(rows, made, topic):
+    """At any depth, behind a reference and beside null too."""
+    inner = {"type": "object", "properties": {"X": {"type": "integer"}, "Y": {"type": "integer"}}, "required": ["Y"]}
+    made(
+        {
+            "definitions": {"Inner": inner}, "type": "object",
+            "properties": {"C": {"oneOf": [{"type": "null"}, {"$ref": "#/definitions/Inner"}]}},
+        },
+        "JSON_SR",
+    )  # fmt: skip
+    rows.execute(over(topic, "C STRUCT<X INT>", "JSON_SR"))
+    with pytest.raises(SqlError, match=r"its schema has 'C\.Y', which is not written"):
+        rows.execute("INSERT INTO S SELECT K, STRUCT(X := V) AS C FROM J")
+    rows.execute(f"{over(topic, 'C STRUCT<Y INT>', 'JSON_SR', 'T')}; INSERT INTO T SELECT K, STRUCT(Y := V) AS C FROM J")
+    assert read(rows, "T") == [("j", {"Y": 7})]
 
 
 @pytest.mark.parametrize("format", SCHEMAS)
