@@ -391,6 +391,16 @@ class Codec:
             found = self._checked(found)
             _columns(self.format, found.text, self._imports(found))
 
+    def check_takes_fields(self) -> None:
+        """SchemaError if the newest schema of the subject refers to others: with a field more it would have them as parts, and not by their names."""
+        found = self.registry.newest(self.subject()) if self.registry is not None and self._is_of_topic else None
+        if found is not None and found.references:
+            names = ", ".join(one.name for one in found.references)
+            raise SchemaError(
+                f"the newest schema of the subject {self.subject()} refers to {names}, so SQL adds no field to it; expected columns that it has, or a "
+                "schema with these in the registry before"
+            )
+
     def is_registered(self) -> bool:
         """Whether the subject has the format's schema, in any version."""
         assert self.format.schema is not None, "a schema is needed"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamkit.errors import SchemaError
-from streamkit.formats.avro_schema import avro_of, columns_of_avro, parsed_schema
-from streamkit.formats.json_schema import object_within
-from streamkit.formats.protobuf_schema import compiled
+from streamkit.formats.avro_schema import avro_of, check_avro_schema, columns_of_avro, parsed_schema
+from streamkit.formats.json_schema import check_json_schema, object_within
+from streamkit.formats.protobuf_schema import check_protobuf, compiled
 from streamkit.schema import Schema
 
 _FIELD = re.compile(r"  ((?:optional |repeated )?)(\S.*?) (\w+) = [0-9]+(.*;)")  # of a message that is made of columns
@@ -27,9 +27,10 @@ def grown_schema(format: str, schema: str, wanted: str, message: str = "") -> st
     """
     A schema with the fields that another one has, and it has not; that one is made of columns.
 
-    `message` is the one of a Protobuf file that values are. SchemaError for a schema that takes no field, as of Avro one that is no record.
+    `message` is the one of a Protobuf file that values are. SchemaError for a schema that takes no field, as of Avro one that is no record, and for
+    one that nobody could read then, as where Protobuf has reserved the name.
     """
-    return _GROWN[format](schema, wanted, message)
+    return _CHECKS[format](_GROWN[format](schema, wanted, message))
 
 
 def with_avro_fields(schema: str, new: Schema) -> str:
@@ -155,4 +156,5 @@ def _end_of(text: str, message: Any) -> int:
     )
 
 
+_CHECKS: Mapping[str, Callable[[str], str]] = {"avro": check_avro_schema, "json": check_json_schema, "protobuf": check_protobuf}
 _GROWN: Mapping[str, Callable[[str, str, str], str]] = {"avro": _grown_avro, "json": _grown_json, "protobuf": _grown_protobuf}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -231,7 +232,18 @@ def _fields(value: Mapping[str, Any], message: Any, has_nulls: bool) -> dict[str
                 f"the field {name!r} is null, and Protobuf has no null there: it would be read as {read}; expected coalesce() in front, or "
                 "a field that is optional"
             )
+    for choice in _choices(message):
+        if len(chosen := [name for name in choice if name in found]) > 1:
+            raise ValueError(
+                f"the fields {', '.join(chosen)} have values, and the message {message.full_name} has only one of them; expected null in the others"
+            )
     return found
+
+
+@lru_cache(maxsize=256)
+def _choices(message: Any) -> list[list[str]]:
+    """The fields of each `oneof` of a message, which has at most one of them."""
+    return [[field.name for field in one.fields] for one in message.oneofs if len(one.fields) > 1]
 
 
 def _written(value: Any, field: Any, has_nulls: bool) -> Any:

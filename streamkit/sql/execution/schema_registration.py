@@ -125,6 +125,7 @@ def _next_format(its: Format, written: Encoded, *, is_said: bool) -> Format | No
         return None if wanted is None else replace(its, schema=wanted)
     if has_all(there[-1], names):
         return there[-1]
+    Codec(its, topic=its.topic).check_takes_fields()
     return replace(its, schema=grown_schema(its.name, str(there[-1].schema), str(wanted), its.setting(MESSAGE)))
 
 

@@ -265,6 +265,58 @@ def test_a_schema_may_refer_to_others(rows, log, client, registry, made, topic):
     assert inner != known
 
 
+@pytest.mark.parametrize(("format", "name"), [("AVRO", "shop.Inner"), ("JSON_SR", "inner.json")])
+@pytest.mark.parametrize(
+    "write", ["ALTER STREAM S ADD COLUMN N INT", "INSERT INTO T VALUES ('v', 1)", "INSERT INTO T SELECT K, V AS N FROM J"]
+)
+def test_a_schema_that_refers_to_others_gets_no_field(rows, client, registry, topic, format, name, write):
+    """It would be another one, that has what it refers to in it."""
+    inner = (
+        {"type": "object", "properties": {"A": {"type": "integer"}}} if format == "JSON_SR" else {**INNER, "namespace": "shop"}
+    )
+    registered(client, f"{topic}-inner", format, inner)
+    order = {"type": "object", "properties": {"V": {"$ref": name}}} if format == "JSON_SR" else of_order(["null", name])
+    if format == "AVRO":
+        order["fields"][0]["default"] = None
+    references = [{"name": name, "subject": f"{topic}-inner", "version": 1}]
+    body = {"schema": json.dumps(order), "references": references, "schemaType": NAMES[format].upper()}
+    known = client._asked("POST", f"/subjects/{topic}-value/versions", body)["id"]
+    settings = {"schema.registry.url": registry.url, "key.format": "kafka", "key.schema": "`K` string"}
+    rows.log.create_topic(topic, partitions=1, format=NAMES[format], format_settings=settings)
+    rows.execute(f"{over(topic, 'V STRUCT<A INT>', format)}; {over(topic, 'N INT', format, 'T')}")
+    with pytest.raises(
+        SqlError, match=f"the newest schema of the subject {topic}-value refers to {name}, so SQL adds no field to it"
+    ):
+        rows.execute(write)
+    assert client.latest(f"{topic}-value").id == known
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ('message Order { int32 V = 5; reserved "N"; }', '"N" is reserved'),
+        ("message Order { int32 V = 5; enum N { A = 0; } }", '"N" is already defined'),
+        ("message Order { int32 V = 536870911; }", "cannot be greater than 536870911"),
+    ],
+)
+def test_a_field_that_protobuf_refuses_is_not_registered(rows, client, made, topic, schema, said):
+    """Nobody could read the file any more."""
+    (known,) = made(f'syntax = "proto3"; {schema}', "PROTOBUF")
+    rows.execute(over(topic, "V INT", "PROTOBUF"))
+    with pytest.raises(SqlError, match=f"the Protobuf file cannot be read: .*{said}"):
+        rows.execute("ALTER STREAM S ADD COLUMN N INT")
+    assert client.latest(f"{topic}-value").id == known
+
+
+def test_a_message_has_one_field_of_a_oneof(rows, made, topic):
+    """A row with several is refused: the last would be there alone."""
+    made('syntax = "proto3"; message Order { oneof one { int32 V = 1; string W = 2; } int32 F = 3; }', "PROTOBUF")
+    rows.execute(f"{over(topic, 'V INT, W STRING, F INT', 'PROTOBUF')}; INSERT INTO S VALUES ('v', NULL, 'w', 1)")
+    with pytest.raises(SqlError, match="the fields V, W have values, and the message Order has only one of them"):
+        rows.execute("INSERT INTO S VALUES ('v', 1, 'w', 1)")
+    assert read(rows, "S") == [("v", None, "w", 1)]
+
+
 def test_a_text_goes_by_what_its_statements_add(rows, client, made, topic):
     """Each adds its columns to those of the others before anything is registered; a text with a fault registers nothing."""
     (known,) = made(SCHEMAS["AVRO"])
