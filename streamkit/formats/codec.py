@@ -383,13 +383,12 @@ class Codec:
         settings = {**dict(self.format.settings), **latest}
         return replace(self.format, schema=self._checked(found).text, settings=tuple(sorted(settings.items())))
 
-    def check_readable(self) -> None:
-        """SchemaError if no columns hold values of the newest schema of the subject, so that none is read; those of JSON are, by their names."""
-        if self.registry is None or self.format.name == "json" or not self._is_of_topic:
-            return
-        if (found := self.registry.newest(self.subject())) is not None:
-            found = self._checked(found)
-            _columns(self.format, found.text, self._imports(found))
+    def newest_columns(self) -> Schema | None:
+        """The columns of the newest schema of the subject; None if it has none. SchemaError for a schema that no columns say."""
+        if self.registry is None or not self._is_of_topic or (found := self.registry.newest(self.subject())) is None:
+            return None
+        found = self._checked(found)
+        return _columns(self.format, found.text, self._imports(found))
 
     def check_takes_fields(self) -> None:
         """SchemaError if the newest schema of the subject refers to others: with a field more it would have them as parts, and not by their names."""

@@ -16,6 +16,8 @@ from streamkit.expressions.ksql.signature import has_times, ksql_type, without_t
 from streamkit.formats.avro_schema import times_in_micros
 from streamkit.formats.codec import Codec, defaults_in
 from streamkit.formats.format import OF_KSQLDB, REGISTRY_URL, Format
+from streamkit.formats.read_types import is_unreadable
+from streamkit.formats.windowed_keys import BOUNDS
 from streamkit.formats.written_types import why_unwritable
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.catalog.sql_types import StoredType
@@ -134,18 +136,37 @@ def _declare(state: ScriptState, known: StoredSource | None, stored: StoredSourc
 
 
 def _check_readable(state: ScriptState, stored: StoredSource, span: TextSpan) -> None:
-    """TopologyError for a topic behind a registry whose schema is that of others, and has a type that no column can hold: no row would be read."""
+    """TopologyError for a topic behind a registry whose schemas are those of others, and say that no row, or no key, would be read."""
     topic = state.definitions.find_topic(stored.topic)
     decoding = None if topic is None or topic.format is None else state.reading.topic_rows(stored).decoding
     if topic is None or topic.format is None or decoding is None or not decoding.format.has_registry:
         return
     format = format_of_subject(decoding.format, topic.format, topic.name)
+    if format.schema is not None:
+        return
     try:
-        if format.schema is None:
-            Codec(format, topic=format.topic).check_readable()
+        if format.name != "json":  # whose fields are found by their names
+            Codec(format, topic=format.topic).newest_columns()
+        keys = Codec(replace(decoding.keys, schema=None), topic=format.topic, part=KEY).newest_columns()
     except SchemaError as error:
         reason = str(error).partition("; expected")[0]
-        raise state.error(f"no value of the topic {topic.name} could be read: {reason}; expected another topic", span) from None
+        raise state.error(f"no record of the topic {topic.name} could be read: {reason}; expected another topic", span) from None
+    missing = [] if keys is None else _lacking(decoding.keys, keys, decoding.key)
+    if keys is not None and missing:
+        raise state.error(
+            f"the keys of the topic {topic.name} have {keys} in the registry, and no {', '.join(missing)}, which would be null; expected "
+            f"{', '.join(f'{quoted_name(one.name)} {ksql_type(one.type)}' for one in keys)} as the key",
+            span,
+        )
+
+
+def _lacking(format: Format, keys: Schema, declared: Schema) -> list[str]:
+    """The columns of a key that those of the registry lack; one column of Avro may be a value without a record, or a struct of their fields."""
+    if format.name == "avro" and len(declared) == 1:
+        fields = {name for one in declared for name, _ in fields_of(one.type) or ()}
+        if keys.names == (VALUE,) or fields & set(keys.names):
+            return []
+    return [name for name in declared.names if name not in (*keys.names, *BOUNDS)]
 
 
 def _check_columns_of_schema(
@@ -193,8 +214,8 @@ def _check_behind_registry(
     new = [one for one in encoded.value if one.name not in former]
     for format in schemas_there(format_of_subject(encoded.format, topic.format, topic.name), encoded.value.names):
         _check_case(state, encoded.value.names, format, stored, span)
-        written = new if format.schema == topic.format.schema else ()  # of the schemas of others a column may be there to be read
-        _check_kinds(state, encoded.value, written, format, stored, span)
+        is_own = format.schema == topic.format.schema
+        _check_kinds(state, encoded.value, new, format, stored, span, is_own=is_own)
     _check_others(state, new, stored, span)
 
 
@@ -226,9 +247,20 @@ def _check_case(state: ScriptState, declared: Sequence[str], format: Format, sto
 
 
 def _check_kinds(
-    state: ScriptState, declared: Schema, written: Collection[SchemaColumn], format: Format, stored: StoredSource, span: TextSpan
+    state: ScriptState,
+    declared: Schema,
+    new: Collection[SchemaColumn],
+    format: Format,
+    stored: StoredSource,
+    span: TextSpan,
+    *,
+    is_own: bool,
 ) -> None:
-    """TopologyError for a column of another kind than the schema of a topic behind a registry says: it could be neither read nor written, or not `written`."""
+    """
+    TopologyError for a column of another kind than the schema of a topic behind a registry says: it could be neither read nor written.
+
+    A `new` one is read as it says, and is written if the schema is the topic's own; in one of others it may be there to be read.
+    """
     there, defaults = Codec(format).written, defaults_in(format)
     types = {str(one["name"]): str(one["type"]) for one in stored.columns}
     in_micros = times_in_micros(str(format.schema)) if format.name == "avro" else ()
@@ -238,11 +270,8 @@ def _check_kinds(
         its = there[one.name].type
         is_micros = one.name in in_micros and has_times(types[one.name])
         is_refused = is_micros or _is_of_kind(one.type, its) is False
-        if one in written and not is_refused:
-            loses_digits = _has_fractions(its) and pa.types.is_integer(
-                to_arrow(one.type)
-            )  # of each row that has some, which is left out
-            is_refused = loses_digits or _is_unwritable(format, one, its, defaults)
+        if one in new and not is_refused:
+            is_refused = is_unreadable(format, one.type, its) or (is_own and _is_unwritable(format, one, its, defaults))
         if is_refused:
             raise state.error(
                 f"{one.name} is {ksql_type(its)}{' of microseconds' if is_micros else ''} in the schema of the values of the topic {stored.topic}, "
@@ -268,12 +297,6 @@ def _is_of_kind(type: str, its: str) -> bool | None:
         pairs = [(inner, others[name]) for name, inner in fields if name in others]
     found = [_is_of_kind(*pair) for pair in pairs]
     return False if False in found else None if of_format or None in found else True
-
-
-def _has_fractions(type: str) -> bool:
-    """Whether numbers of a type may have digits behind the point."""
-    arrow = to_arrow(type)
-    return bool(pa.types.is_floating(arrow) or (pa.types.is_decimal(arrow) and arrow.scale > 0))
 
 
 def _kind(type: str) -> str:

@@ -207,7 +207,7 @@ def test_what_never_fits_is_refused_with_the_statement(rows, client, made, topic
 def test_what_no_column_can_hold_is_refused_with_the_declaration(sql, made, topic, format, schema, create):
     """Also where its column is not declared: no row of it would be read."""
     made(schema, format)
-    with pytest.raises(SqlError, match=f"no value of the topic {topic} could be read: .*Node contains itself"):
+    with pytest.raises(SqlError, match=f"no record of the topic {topic} could be read: .*Node contains itself"):
         sql.execute(over(topic, "W INT", format).replace("CREATE", create))
 
 
@@ -240,13 +240,35 @@ def test_keys_are_under_the_schema_of_others(rows, log, client, made, topic, sch
     assert client.latest(f"{topic}-key").id == known
 
 
-@pytest.mark.parametrize("write", ["INSERT INTO S VALUES ('v', 1)", "INSERT INTO S SELECT * FROM J"])
-def test_keys_of_another_kind_are_refused_with_the_statement(rows, log, made, topic, write):
-    """SQL writes a record, and others a text."""
-    made(SCHEMAS["AVRO"], key={"type": "string"}, key_format="avro")
-    rows.execute(over(topic, "V INT", more=KEYS))
-    with pytest.raises(SqlError, match=f"S cannot write keys of the topic {topic} behind its registry: .* refuses the schema"):
-        rows.execute(write)
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "record", "name": "Id", "fields": [{"name": "k", "type": "string"}]}, "expected `k` STRING as the key"),
+        (
+            {"type": "record", "name": "Id", "fields": [{"name": "A", "type": "int"}, {"name": "B", "type": "string"}]},
+            "expected `A` INTEGER, `B` STRING as the key",
+        ),
+    ],
+)
+@pytest.mark.parametrize("create", ["CREATE", "CREATE SOURCE"])
+def test_a_key_that_the_subject_of_keys_does_not_have_is_refused(sql, made, topic, schema, said, create):
+    """All of its keys would be null, without a word."""
+    made(SCHEMAS["AVRO"], key=schema, key_format="avro")
+    with pytest.raises(SqlError, match=f"the keys of the topic {topic} have .* in the registry, and no K, .*; {said}"):
+        sql.execute(over(topic, "V INT", more=KEYS).replace("CREATE", create))
+
+
+def test_a_key_that_is_no_record_is_written_if_it_is_called_value(rows, log, client, topic, registry):
+    """As the columns of its schema are; under another name it is read alone."""
+    log.create_topic(topic, partitions=1, format="avro", format_settings={
+        "schema.registry.url": registry.url, "key.format": "avro", "key.schema": "`value` string",
+    })  # fmt: skip
+    registered(client, f"{topic}-value", "AVRO", SCHEMAS["AVRO"])
+    known = registered(client, f"{topic}-key", "AVRO", {"type": "string"})
+    rows.execute(over(topic, "V INT", more=KEYS).replace("K STRING", "`value` STRING"))
+    rows.execute("INSERT INTO S VALUES ('v', 1); INSERT INTO S SELECT K AS `value`, V FROM J PARTITION BY K")
+    assert read(rows, "S") == [("v", 1), ("j", 7)]
+    assert ids(log, topic, "key") == [known, known]
 
 
 def test_a_schema_may_refer_to_others(rows, log, client, registry, made, topic):
@@ -275,9 +297,8 @@ def test_a_schema_that_refers_to_others_gets_no_field(rows, client, registry, to
         {"type": "object", "properties": {"A": {"type": "integer"}}} if format == "JSON_SR" else {**INNER, "namespace": "shop"}
     )
     registered(client, f"{topic}-inner", format, inner)
-    order = {"type": "object", "properties": {"V": {"$ref": name}}} if format == "JSON_SR" else of_order(["null", name])
-    if format == "AVRO":
-        order["fields"][0]["default"] = None
+    avro = {"type": "record", "name": "Order", "fields": [{"name": "V", "type": ["null", name], "default": None}]}
+    order = {"type": "object", "properties": {"V": {"$ref": name}}} if format == "JSON_SR" else avro
     references = [{"name": name, "subject": f"{topic}-inner", "version": 1}]
     body = {"schema": json.dumps(order), "references": references, "schemaType": NAMES[format].upper()}
     known = client._asked("POST", f"/subjects/{topic}-value/versions", body)["id"]
@@ -410,6 +431,27 @@ def test_a_column_is_one_that_the_schema_of_sql_takes(sql, topic, format):
     ):
         sql.execute(over(topic, "C DECIMAL(5, 1)", format, "D"))
     sql.execute(over(topic, "C DECIMAL(5, 1)", format, "D").replace("CREATE", "CREATE SOURCE"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "declared", "is_refused"),
+    [
+        ({"type": "int", "logicalType": "date"}, "BIGINT", True), ("double", "INT", True), ("bytes", "DECIMAL(5, 2)", True),
+        ({"type": "array", "items": "double"}, "ARRAY<INT>", True), ("double", "DECIMAL(5, 2)", False), ("string", "DATE", False),
+    ],
+)  # fmt: skip
+def test_a_column_over_the_schema_of_others_is_one_that_is_read(sql, made, topic, schema, declared, is_refused):
+    """It need not be written; where rows could not be read they would be missing without a word."""
+    made(of_order(schema))
+    if is_refused:
+        with pytest.raises(
+            SqlError, match=f"V is .* in the schema of the values of the topic {topic}, and .* in S; expected the type"
+        ):
+            sql.execute(over(topic, f"V {declared}"))
+    else:
+        sql.execute(over(topic, f"V {declared}"))
+        with pytest.raises(SqlError, match="S cannot write values of the topic"):
+            sql.execute("INSERT INTO S (K) VALUES ('v')")
 
 
 @pytest.mark.parametrize("format", SCHEMAS)
