@@ -7,8 +7,9 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from streamkit.errors import Location, SchemaError, TopologyError
-from streamkit.formats.codec import with_newest_schema
-from streamkit.formats.format import KEY_FORMAT, NULLS, OF_WRITERS, Format
+from streamkit.formats.codec import Codec, schema_made_of, with_newest_schema
+from streamkit.formats.format import KEY_FORMAT, MESSAGE, NULLS, OF_WRITERS, USE_LATEST, Format
+from streamkit.formats.grown_schema import grown_schema
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
 from streamkit.plan.encoding import Encoded, other_settings, with_schema, with_subject_of_keys
@@ -195,6 +196,7 @@ def _other_format(
         return f"{reason}; {others}"
     try:
         written.under(its, with_key=own.setting(KEY_FORMAT) is None)
+        _written_format(own, its, written, output.topic)
     except SchemaError as error:
         return f"{error}; expected a topic with the written columns: {others}"
     return None
@@ -225,7 +227,7 @@ def _written_format(own: Format | None, its: Format | None, written: Encoded | N
     """
     The format in which an output is written to a topic that is there: that of the topic.
 
-    Where a registry alone says the schema, it is the newest of the subject if the columns fit it, so that no version is without its other fields.
+    Where a registry alone says the schema, it is that of `_under_subject`; SchemaError if none takes what is written.
     """
     if own is None or its is None or written is None or not _has_subject_alone(its):
         return own and its
@@ -233,12 +235,33 @@ def _written_format(own: Format | None, its: Format | None, written: Encoded | N
     its = replace(its, settings=tuple(sorted({**dict(its.settings), **dict(nulls)}.items())))
     if _is_said(own, written):
         return replace(its, schema=own.schema)
-    try:
-        found = with_newest_schema(its, topic)
-        written.under(found, with_key=own.setting(KEY_FORMAT) is None)
-    except SchemaError:  # the registry says whether it takes a schema of the columns
+    return _under_subject(its, written, topic, with_key=own.setting(KEY_FORMAT) is None)
+
+
+def _under_subject(its: Format, written: Encoded, topic: str, *, with_key: bool) -> Format:
+    """
+    The format with a schema of the topic's subject, so that no new version is without the fields of others; SchemaError if none takes what is written.
+
+    It is the newest if the columns fit it, else one of before that is made of them, else the newest with a field for each that it lacks.
+    """
+    newest = with_newest_schema(its, topic)
+    if newest.schema is None:
         return its
-    return found
+    try:
+        written.under(newest, with_key=with_key)
+        return newest
+    except SchemaError:
+        columns = written.under(its, with_key=with_key)
+        nullable = Schema(tuple(replace(column, nullable=True) for column in columns))
+        made = [replace(its, schema=schema_made_of(its.name, each)) for each in (columns, nullable)]
+        if before := next((one for one in made if Codec(one, topic=its.topic or topic).is_registered()), None):
+            return before
+        if newest.setting(USE_LATEST) == "true":
+            raise
+    wanted = schema_made_of(its.name, nullable.select(name for name in nullable.names if name not in written.key))
+    grown = replace(newest, schema=grown_schema(its.name, newest.schema, str(wanted), its.setting(MESSAGE)))
+    written.under(grown, with_key=with_key)
+    return grown
 
 
 def _in_format(plan: Plan, there: Container[str]) -> Plan:

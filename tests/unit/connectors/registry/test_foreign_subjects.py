@@ -7,12 +7,16 @@ else is refused with the statement.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 
 import pytest
 
+import streamkit as sk
 from streamkit.errors import SqlError
 from streamkit.formats.wire import header, schema_ids
+from streamkit.sql.script.topology import topology_of
+from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("registry")
 ENUM = {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}
@@ -134,6 +138,7 @@ def test_no_version_is_without_the_fields_of_others(rows, log, client, made, top
     assert client.latest(f"{topic}-value").id == known
 
 
+@pytest.mark.parametrize("settings", SETTINGS[::2], ids=str)
 @pytest.mark.parametrize("format", SCHEMAS)
 @pytest.mark.parametrize(
     "write",
@@ -144,9 +149,9 @@ def test_no_version_is_without_the_fields_of_others(rows, log, client, made, top
         "ALTER STREAM S ADD COLUMN M ARRAY<INT>",
     ],
 )
-def test_a_column_more_is_a_field_of_the_schema_of_others(rows, log, client, made, topic, format, write):
+def test_a_column_more_is_a_field_of_the_schema_of_others(rows, log, client, made, topic, format, write, settings):
     """It stands behind theirs, of which all that they say stays; where writers register nothing it is an error."""
-    made(SCHEMAS[format], format)
+    made(SCHEMAS[format], format, **settings)
     rows.execute(over(topic, "V INT, N INT", format))
     rows.execute(write.format(topic=topic, format=format))
     found = client.latest(f"{topic}-value").text
@@ -351,6 +356,49 @@ def test_a_text_goes_by_what_its_statements_add(rows, client, made, topic):
     rows.execute(text)
     assert sorted(read(rows, "U")) == [("a", 1, None), ("b", None, None), ("c", 4, None), ("j", 7, 3)]
     assert [one["name"] for one in json.loads(client.latest(f"{topic}-value").text)["fields"]] == ["V", "Z", "N", "M"]
+
+
+@pytest.mark.parametrize("format", SCHEMAS)
+def test_a_program_and_a_file_add_fields_to_the_schema_of_others(rows, log, client, registry, made, topic, format):
+    """As a session does; the first record registers it."""
+    made(SCHEMAS[format], format)
+    app = sk.Topology(f"program-{topic}")
+    rows_of = app.stream(f"{topic}-of-program")
+    registry_settings = {"schema.registry.url": registry.url, "key.format": "kafka", "key.schema": "`K` string"}
+    rows_of.to(topic, value_format=NAMES[format], key_format="kafka", format_settings=registry_settings)
+    log.create_topic(f"{topic}-of-program", "K string, V int, N date", key="K", partitions=1)
+    with log.producer() as producer:
+        producer.send(f"{topic}-of-program", {"K": "p", "V": 1, "N": dt.date(2020, 1, 1)})
+    settings = {"streamkit.sql.dialect": "ksql", "schema.registry.url": registry.url}
+    text = (
+        f"CREATE STREAM J (K STRING KEY, V INT) WITH (KAFKA_TOPIC = '{topic}-j', VALUE_FORMAT = 'JSON');"
+        f"CREATE STREAM O WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}') AS SELECT K, V, 2 AS M FROM J;"
+    )
+    text = "".join(f"SET '{name}' = '{value}';" for name, value in settings.items()) + text
+    for one in (app, topology_of(text, f"file-{topic}")):
+        sk.run(one, log=log, engine="local", trigger="available_now").wait()
+    found = client.latest(f"{topic}-value").text
+    assert all(word in found for word in ("Order", "Z", "N", "M", *(["of others"] if format != "PROTOBUF" else ["shop"])))
+
+
+def test_a_query_registers_no_schema_of_its_columns_alone(rows, session, log, client, made, topic):
+    """At a start after the subject has got a schema that does not fit: the query says so, or writes under one of before that is made of its columns."""
+    made(SCHEMAS["AVRO"])
+    rows.execute(f"{over(topic, 'V INT')}; INSERT INTO S SELECT * FROM J")
+    assert read(rows, "S") == [("j", 7)]
+    rows.close()
+    client.set_compatibility(f"{topic}-value", "NONE")
+    known = client.id_of(f"{topic}-value", "AVRO", json.dumps(of_order("string")), register=True)
+    with session() as sql:
+        sql.execute("INSERT INTO J VALUES ('k', 8)")
+        wait_until(lambda: "'V' as string" in str(sql.execute("SHOW QUERIES")[0].table.to_pylist()))
+    assert client.latest(f"{topic}-value").id == known
+    own = json.dumps({"type": "record", "name": "Record", "fields": [{"name": "V", "type": ["null", "int"], "default": None}]})
+    before = client.id_of(f"{topic}-value", "AVRO", own, register=True)
+    known = client.id_of(f"{topic}-value", "AVRO", json.dumps({**of_order("string"), "doc": "newer"}), register=True)
+    with session():
+        wait_until(lambda: ids(log, topic)[1:] == [before])
+    assert client.latest(f"{topic}-value").id == known
 
 
 def test_queries_of_one_application_write_under_one_schema(rows, log, client, made, topic):
