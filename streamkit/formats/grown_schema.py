@@ -38,6 +38,11 @@ def with_avro_fields(schema: str, new: Schema) -> str:
     record = json.loads(schema)
     if not isinstance(record, dict) or record.get("type") != "record":
         raise SchemaError(f"the schema is no record, so it takes no {', '.join(new.names)}; found {schema}, expected a record")
+    aliases = {alias for field in record["fields"] for alias in field.get("aliases", ())}
+    if taken := [name for name in new.names if name in aliases]:
+        raise SchemaError(
+            f"the schema has {', '.join(taken)} as another name of a field, so it takes no field of that name; expected another name"
+        )
     names = {name.rpartition(".")[2] for name in parsed_schema(schema)[1]}
     start = f"{record['name']}_{len(record['fields'])}"
     while any(name.startswith(f"{start.rpartition('.')[2]}_") for name in names):

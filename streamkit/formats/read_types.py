@@ -13,24 +13,24 @@ from streamkit.formats.format import Format
 
 def is_unreadable(format: Format, type: str, its: str) -> bool:
     """
-    Whether a type has no values of a schema's type, or none of those that have digits behind the point.
+    Whether a type has no values of a schema's type, or none of those that have digits behind the point, or a field that those lack.
 
-    Texts are what their readers make of them, and numbers may be small enough for a narrower type: there each value decides.
+    Fields have their names in the same case. Texts are what their readers make of them, and numbers may be small enough for a narrower type: there each value decides.
     """
     try:
         conformed(pa.array([], to_arrow(its)), to_arrow(type), (), None)
     except pa.ArrowNotImplementedError:
         return True
-    return any(_is_lost(format, to_arrow(one), to_arrow(other)) for one, other in _innermost(type, its))
+    return any(_is_lost(format, to_arrow(one), to_arrow(other)) if other else True for one, other in _innermost(type, its))
 
 
 def _innermost(type: str, its: str) -> Iterator[tuple[str, str]]:
-    """The types that are not nested, of two types at the same places."""
+    """The types that are not nested, of two types at the same places; an empty one where the other has no such field."""
     pairs = list(zip(inner_types(type), inner_types(its)))
-    if (fields := fields_of(type)) is not None:
+    if its and (fields := fields_of(type)) is not None:
         others = dict(fields_of(its) or ())
-        pairs = [(inner, others[name]) for name, inner in fields if name in others]
-    elif not pairs:
+        pairs = [(inner, others.get(name, "")) for name, inner in fields]
+    if not pairs:
         yield type, its
     for pair in pairs:
         yield from _innermost(*pair)

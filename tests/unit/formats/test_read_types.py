@@ -11,12 +11,12 @@ FORMATS = ("avro", "json", "protobuf")
 READABLE = [
     ("int", "bigint"), ("double", "int"), ("double", "float"), ("timestamp", "bigint"),
     ("decimal(5,2)", "bigint"), ("double", "decimal(5,2)"), ("bigint", "decimal(5,0)"), ("string", "int"), ("date", "string"),
-    ("decimal(5,2)", "string"), ("binary", "string"), ("int", "void"), ("struct<a:int,c:date>", "struct<a:bigint,b:date>"),
+    ("decimal(5,2)", "string"), ("binary", "string"), ("int", "void"), ("struct<a:int>", "struct<a:bigint,b:date>"),
 ]  # fmt: skip
 UNREADABLE = [
     ("int", "double"), ("bigint", "decimal(5,2)"), ("date", "bigint"), ("int", "date"), ("decimal(5,2)", "binary"), ("binary", "timestamp"),
     ("double", "timestamp"), ("int", "timestamp"), ("array<int>", "date"), ("struct<a:int>", "map<string,int>"), ("date", "decimal(5,2)"),
-    ("array<int>", "array<double>"), ("map<string,int>", "map<string,double>"), ("struct<a:array<int>>", "struct<b:int,a:array<date>>"),
+    ("array<int>", "array<double>"), ("struct<a:int,A:int>", "struct<a:int>"), ("array<struct<b:array<int>>>", "array<struct<a:int>>"), ("map<string,int>", "map<string,double>"), ("struct<a:array<int>>", "struct<b:int,a:array<date>>"),
 ]  # fmt: skip
 
 

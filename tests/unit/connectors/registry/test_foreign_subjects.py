@@ -334,6 +334,15 @@ def test_a_field_that_protobuf_refuses_is_not_registered(rows, client, made, top
     assert client.latest(f"{topic}-value").id == known
 
 
+def test_a_field_is_none_that_is_called_otherwise(rows, client, made, topic):
+    """Others than Python refuse the whole schema for it, and each after it."""
+    (known,) = made({**of_order("int"), "fields": [{"name": "V", "type": "int", "aliases": ["N"]}]})
+    rows.execute(over(topic, "V INT"))
+    with pytest.raises(SqlError, match="the schema has N as another name of a field"):
+        rows.execute("ALTER STREAM S ADD COLUMN N INT")
+    assert client.latest(f"{topic}-value").id == known
+
+
 def test_a_message_has_one_field_of_a_oneof(rows, made, topic):
     """A row with several is refused: the last would be there alone."""
     made('syntax = "proto3"; message Order { oneof one { int32 V = 1; string W = 2; } int32 F = 3; }', "PROTOBUF")
@@ -485,7 +494,8 @@ def test_a_column_is_one_that_the_schema_of_sql_takes(sql, topic, format):
     ("schema", "declared", "is_refused"),
     [
         ({"type": "int", "logicalType": "date"}, "BIGINT", True), ("double", "INT", True), ("bytes", "DECIMAL(5, 2)", True),
-        ({"type": "array", "items": "double"}, "ARRAY<INT>", True), ("double", "DECIMAL(5, 2)", False), ("string", "DATE", False),
+        ({"type": "array", "items": "double"}, "ARRAY<INT>", True), (INNER, "STRUCT<`a` INT>", True),
+        ({"type": "array", "items": INNER}, "ARRAY<STRUCT<A INT, OTHER INT>>", True), ("double", "DECIMAL(5, 2)", False), ("string", "DATE", False),
     ],
 )  # fmt: skip
 def test_a_column_over_the_schema_of_others_is_one_that_is_read(sql, made, topic, schema, declared, is_refused):
