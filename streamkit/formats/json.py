@@ -11,6 +11,7 @@ from streamkit.errors import SchemaError
 from streamkit.formats.decoded import Decoded
 from streamkit.formats.format import Format
 from streamkit.formats.json_columns import read_objects
+from streamkit.formats.json_nulls import without_refused_nulls
 from streamkit.formats.json_numbers import check_doubles, document_text, holds_written_number, parse_number, refuse_constant
 from streamkit.formats.json_texts import as_json, json_objects
 from streamkit.schema import Schema
@@ -28,10 +29,14 @@ def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
     The rows as JSON objects on one line: times as ISO 8601 has them, decimals as texts, bytes in base 64, NaN
     and the infinities as the texts that `read` takes.
 
-    A year that is not of 1 to 9999 has a sign. SchemaError for such a time in a map whose keys are neither texts nor whole numbers.
+    A year that is not of 1 to 9999 has a sign. Behind a registry nulls that the schema `text` does not have are left out.
+    SchemaError for such a year in a map whose keys are neither texts nor whole numbers, and for a null that has to be there.
     """
     try:
-        return json_objects(rows)
+        found = json_objects(rows)
+        return found if text is None or not format.has_registry else without_refused_nulls(text, rows, found)
+    except SchemaError:
+        raise
     except OverflowError as error:
         raise SchemaError(
             "rows cannot be written as JSON: a date or a time in a map is outside of the years 1 to 9999; expected keys that are texts"

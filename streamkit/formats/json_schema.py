@@ -52,7 +52,7 @@ def columns_of_json_schema(text: str) -> Schema:
 def defaults_of_json_schema(text: str) -> dict[str, Any]:
     """The defaults of an object's properties, by name; properties without a default are left out."""
     root = json.loads(text)
-    found = {name: _resolved(inner, root, 0) for name, inner in _properties(root).items()}
+    found = {name: resolved_within(inner, root, 0) for name, inner in _properties(root).items()}
     return {name: inner["default"] for name, inner in found.items() if isinstance(inner, dict) and "default" in inner}
 
 
@@ -66,7 +66,7 @@ def optional_of_json_schema(text: str) -> list[FieldPath]:
 
 def object_within(root: Any) -> dict[str, Any]:
     """The part of a schema that says its properties, behind a reference too; SchemaError if it has none."""
-    found: Any = _resolved(root, root, 0) if isinstance(root, dict) else root
+    found: Any = resolved_within(root, root, 0) if isinstance(root, dict) else root
     if not isinstance(found, dict) or not isinstance(found.get("properties"), dict) or not found["properties"]:
         raise SchemaError("the JSON Schema describes no object with properties; expected one, since each property is a column")
     return found
@@ -86,7 +86,7 @@ def _fields(found: Any, root: Mapping[str, Any], path: FieldPath, depth: int) ->
 
 def _fields_within(schema: Any, root: Mapping[str, Any], path: FieldPath, depth: int) -> Iterator[tuple[FieldPath, bool]]:
     """The fields of objects that values of a schema are, or have in them."""
-    schema = _resolved(schema, root, depth)
+    schema = resolved_within(schema, root, depth)
     if not isinstance(schema, dict):
         return
     if "oneOf" in schema or "anyOf" in schema:
@@ -130,7 +130,7 @@ def _written(type: str, nullable: bool = True) -> dict[str, Any]:
     return found
 
 
-def _resolved(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
+def resolved_within(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
     """The schema behind a reference within the file."""
     if depth > _DEPTH_MAX:
         raise SchemaError("the JSON Schema refers to itself, which no column can; expected types that end")
@@ -142,11 +142,11 @@ def _resolved(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
         raise SchemaError(f"the JSON Schema refers to {reference}; expected a reference within it, as in #/definitions/Address")
     for part in reference[1:].strip("/").split("/"):
         found = found.get(part.replace("~1", "/").replace("~0", "~")) if part and isinstance(found, dict) else found
-    return _resolved(found, root, depth + 1)
+    return resolved_within(found, root, depth + 1)
 
 
 def _type(schema: Any, root: Mapping[str, Any], name: str, depth: int) -> str:
-    schema = _resolved(schema, root, depth)
+    schema = resolved_within(schema, root, depth)
     if isinstance(schema, dict):
         for word in ("oneOf", "anyOf"):
             if word in schema:

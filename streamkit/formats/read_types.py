@@ -15,13 +15,14 @@ def is_unreadable(format: Format, type: str, its: str) -> bool:
     """
     Whether a type has no values of a schema's type, or none of those that have digits behind the point, or a field that those lack.
 
-    Fields have their names in the same case. Texts are what their readers make of them, and numbers may be small enough for a narrower type: there each value decides.
+    Fields have their names in the same case. Texts are what their readers make of them, and numbers may be
+    small enough for a narrower type: there each value decides.
     """
     try:
         conformed(pa.array([], to_arrow(its)), to_arrow(type), (), None)
     except pa.ArrowNotImplementedError:
         return True
-    return any(_is_lost(format, to_arrow(one), to_arrow(other)) if other else True for one, other in _innermost(type, its))
+    return any(not other or _is_lost(format, to_arrow(one), to_arrow(other)) for one, other in _innermost(type, its))
 
 
 def _innermost(type: str, its: str) -> Iterator[tuple[str, str]]:

@@ -334,6 +334,33 @@ def test_a_field_that_protobuf_refuses_is_not_registered(rows, client, made, top
     assert client.latest(f"{topic}-value").id == known
 
 
+def test_nulls_that_json_does_not_have_are_left_out(rows, log, made, topic):
+    """At any depth; where there has to be a value the row is refused."""
+    inner = {"type": "object", "properties": {"A": {"type": "integer"}, "B": {"type": ["null", "integer"]}}, "required": ["B"]}
+    made(
+        {
+            "type": "object", "required": ["Z"],
+            "properties": {"V": {"type": "integer"}, "W": {"enum": ["a", None]}, "Z": {"type": "string"}, "I": {"oneOf": [{"type": "null"}, inner]},
+                           "L": {"type": "array", "items": {"type": "integer"}}},
+        },
+        "JSON_SR",
+    )  # fmt: skip
+    rows.execute(over(topic, "V INT, W STRING, Z STRING, I STRUCT<A INT, B INT>, L ARRAY<INT>", "JSON_SR"))
+    rows.execute("INSERT INTO S (K, Z, I) VALUES ('v', 'z', STRUCT(A := CAST(NULL AS INT), B := CAST(NULL AS INT)))")
+    rows.execute("INSERT INTO S (K, Z) VALUES ('w', 'y')")
+    found = [json.loads(bytes(one)[5:]) for one in log.read(topic)["value"].to_pylist()]
+    assert found == [{"W": None, "Z": "z", "I": {"B": None}}, {"W": None, "Z": "y", "I": None}]
+    assert read(rows, "S")[0] == ("v", None, None, "z", {"A": None, "B": None}, None)
+    for wrong, said in (
+        ("(K, V) VALUES ('v', 1)", "the property 'Z'"),
+        ("(K, Z, L) VALUES ('v', 'z', ARRAY[1, NULL])", "an element of an array"),
+    ):
+        with pytest.raises(
+            SqlError, match=f"it does not fit the JSON Schema: {said} is null, which the schema does not have there"
+        ):
+            rows.execute(f"INSERT INTO S {wrong}")
+
+
 def test_a_field_is_none_that_is_called_otherwise(rows, client, made, topic):
     """Others than Python refuse the whole schema for it, and each after it."""
     (known,) = made({**of_order("int"), "fields": [{"name": "V", "type": "int", "aliases": ["N"]}]})
