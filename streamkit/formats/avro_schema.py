@@ -96,6 +96,11 @@ def columns_of_avro(text: str) -> Schema:
     return Schema(tuple(SchemaColumn(name, type) for name, type in columns))
 
 
+def is_record(text: str) -> bool:
+    """Whether values of a schema have its fields as columns, and are not the one column `value`."""
+    return kind_of(resolved(*parsed_schema(text))) in ("record", "error")
+
+
 def resolved(schema: Any, named: Mapping[str, Any]) -> Any:
     """The schema behind a name, and the plain name of an atomic type that is written as a dict without a logical type."""
     while isinstance(schema, str) and schema in named:

@@ -13,7 +13,7 @@ from streamkit.data_type import FieldPath, fields_of, inner_types, to_arrow
 from streamkit.dsl.topology import Topology
 from streamkit.errors import SchemaError, StreamKitError, TopologyError
 from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
-from streamkit.formats.avro_schema import times_in_micros
+from streamkit.formats.avro_schema import is_record, times_in_micros
 from streamkit.formats.codec import Codec, defaults_in
 from streamkit.formats.format import OF_KSQLDB, REGISTRY_URL, Format
 from streamkit.formats.read_types import is_unreadable
@@ -145,8 +145,7 @@ def _check_readable(state: ScriptState, stored: StoredSource, span: TextSpan) ->
     if format.schema is not None:
         return
     try:
-        if format.name != "json":  # whose fields are found by their names
-            Codec(format, topic=format.topic).newest_columns()
+        _check_values(Codec(format, topic=format.topic), decoding.value)
         keys = Codec(replace(decoding.keys, schema=None), topic=format.topic, part=KEY).newest_columns()
     except SchemaError as error:
         reason = str(error).partition("; expected")[0]
@@ -158,6 +157,17 @@ def _check_readable(state: ScriptState, stored: StoredSource, span: TextSpan) ->
             f"{', '.join(f'{quoted_name(one.name)} {ksql_type(one.type)}' for one in keys)} as the key",
             span,
         )
+
+
+def _check_values(codec: Codec, declared: Schema) -> None:
+    """SchemaError for a subject of another format, or whose newest schema has a type that no column holds, or no columns of these names in Avro."""
+    newest = None if codec.format.name == "protobuf" else codec.newest()
+    if codec.format.name == "json":  # its fields are found by their names
+        return
+    codec.newest_columns()
+    is_alone = newest is not None and newest.schema is not None and not is_record(newest.schema)
+    if is_alone and len(declared) and VALUE not in declared:
+        raise SchemaError(f"its values are no records, but the one column {quoted_name(VALUE)}")
 
 
 def _lacking(format: Format, keys: Schema, declared: Schema) -> list[str]:

@@ -16,7 +16,9 @@ READABLE = [
 UNREADABLE = [
     ("int", "double"), ("bigint", "decimal(5,2)"), ("date", "bigint"), ("int", "date"), ("decimal(5,2)", "binary"), ("binary", "timestamp"),
     ("double", "timestamp"), ("int", "timestamp"), ("array<int>", "date"), ("struct<a:int>", "map<string,int>"), ("date", "decimal(5,2)"),
-    ("array<int>", "array<double>"), ("struct<a:int,A:int>", "struct<a:int>"), ("array<struct<b:array<int>>>", "array<struct<a:int>>"), ("map<string,int>", "map<string,double>"), ("struct<a:array<int>>", "struct<b:int,a:array<date>>"),
+    ("array<int>", "array<double>"), ("struct<a:int,A:int>", "struct<a:int>"),
+    ("array<struct<b:array<int>>>", "array<struct<a:int>>"), ("map<string,int>", "map<string,double>"),
+    ("struct<a:array<int>>", "struct<b:int,a:array<date>>"),
 ]  # fmt: skip
 
 

@@ -216,6 +216,25 @@ def test_what_no_column_can_hold_is_refused_with_the_declaration(sql, made, topi
         sql.execute(over(topic, "W INT", format).replace("CREATE", create))
 
 
+@pytest.mark.parametrize(
+    ("format", "schema", "declared", "said"),
+    [
+        ("AVRO", {"type": "string"}, "AVRO", "its values are no records, but the one column `value`"),
+        ("AVRO", ["null", INNER], "AVRO", "its values are no records, but the one column `value`"),
+        ("AVRO", SCHEMAS["AVRO"], "JSON_SR", "the registry has AVRO under the schema id [0-9]+; expected another topic"),
+        ("JSON_SR", SCHEMAS["JSON_SR"], "PROTOBUF", "the registry has JSON under the schema id [0-9]+"),
+    ],
+)
+def test_values_that_are_no_rows_are_refused_with_the_declaration(sql, client, log, topic, format, schema, declared, said):
+    """All of their columns were null, or there was no row."""
+    log.create_topic(topic, partitions=1, format="bytes")
+    registered(client, f"{topic}-value", format, json.dumps(schema))
+    with pytest.raises(SqlError, match=f"no record of the topic {topic} could be read: {said}"):
+        sql.execute(over(topic, "V INT", declared))
+    if format == declared:
+        sql.execute(over(topic, "`value` STRING" if "type" in schema else "`value` STRUCT<A INT>", declared))
+
+
 def test_json_that_no_columns_say_is_read(rows, log, made, topic):
     """By names; it is not written."""
     (known,) = made({"type": "object", "properties": {"V": {"type": "integer"}, "N": {"$ref": "#"}}}, "JSON_SR")
