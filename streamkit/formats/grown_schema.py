@@ -105,15 +105,17 @@ def _grown_protobuf(schema: str, wanted: str, message: str) -> str:
 
 
 def _message(schema: str, wanted: str, name: str) -> Any:
-    """The message that gets fields; SchemaError if it is the first for want of a name, and another one of the file has them all."""
+    """The message that gets fields; SchemaError if it is the first for want of a name, and another one of the file has more of them."""
     file, names = compiled(schema), [field.name for field in _made_fields(wanted)]
     found = file.named(name)
-    others = [one for one in file.file.message_types_by_name.values() if all(field in one.fields_by_name for field in names)]
-    if others and not name:
-        raise SchemaError(
-            f"values are the message {found.full_name}, which is the first of the file, and {others[0].full_name} has {', '.join(names)}; expected "
-            f"a topic whose format has message={others[0].full_name}"
-        )
+    known = {field for field in names if field in found.fields_by_name}
+    for other in () if name else file.file.message_types_by_name.values():
+        its = [field for field in names if field in other.fields_by_name]
+        if known < set(its):
+            raise SchemaError(
+                f"values are the message {found.full_name}, which is the first of the file, and {other.full_name} has {', '.join(its)}; "
+                f"expected a topic whose format has message={other.full_name}"
+            )
     return found
 
 

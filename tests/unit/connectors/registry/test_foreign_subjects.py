@@ -389,6 +389,17 @@ def test_a_field_is_none_that_is_called_otherwise(rows, client, made, topic):
     assert client.latest(f"{topic}-value").id == known
 
 
+def test_fields_are_not_those_of_another_message(rows, client, made, topic):
+    """The first of the file gets none that another one has: the rows are of that."""
+    (known,) = made('syntax = "proto3"; message First { int32 Q = 1; } message Order { int32 V = 5; int32 F = 7; }', "PROTOBUF")
+    rows.execute(over(topic, "V INT, F INT", "PROTOBUF"))
+    with pytest.raises(
+        SqlError, match="values are the message First, which is the first of the file, and Order has V, F; expected"
+    ):
+        rows.execute("ALTER STREAM S ADD COLUMN N INT")
+    assert client.latest(f"{topic}-value").id == known
+
+
 def test_a_message_has_one_field_of_a_oneof(rows, made, topic):
     """A row with several is refused: the last would be there alone."""
     made('syntax = "proto3"; message Order { oneof one { int32 V = 1; string W = 2; } int32 F = 3; }', "PROTOBUF")
