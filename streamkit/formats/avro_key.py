@@ -11,6 +11,7 @@ from streamkit.formats import avro
 from streamkit.formats.avro_schema import VALUE, columns_of_avro, kind_of, parsed_schema, resolved
 from streamkit.formats.decoded import Decoded
 from streamkit.formats.format import Format
+from streamkit.recast import recast
 from streamkit.schema import Schema, SchemaColumn
 
 
@@ -31,4 +32,4 @@ def read(format: Format, text: str, values: pa.Array, columns: Schema, skipped: 
     inner = Schema(tuple(SchemaColumn(name, type) for name, type in fields))
     found = avro.read(replace(format, schema=None), text, values, inner, skipped)
     struct = pa.StructArray.from_arrays(found.rows.columns, fields=list(inner.arrow))
-    return replace(found, rows=pa.RecordBatch.from_arrays([struct.cast(column.arrow.type)], names=[column.name]))
+    return replace(found, rows=pa.RecordBatch.from_arrays([recast(struct, column.arrow.type)], names=[column.name]))
