@@ -34,7 +34,7 @@ TRIED = {
     "a dict of aggregates": (lambda: ROWS.group_by("k").agg({"v": "sum"}), "expected agg(total=F.sum('column'))"),
     "count(distinct)": (
         lambda: compiled(lambda rows: rows.group_by("k").agg(x=F.expr("count(distinct v)"))),
-        "count_distinct(…) for DISTINCT",
+        "expected count_distinct(…)",
     ),
     "emit": (lambda: ROWS.group_by_key().count().emit(), 'expected "latest", "every", or "final" of windows'),
     "split": (lambda: ROWS.split(lambda row: True), "expected one branch for each: split().branch("),
