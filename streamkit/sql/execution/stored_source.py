@@ -226,10 +226,10 @@ def written_columns(stored: StoredSource, encoded: Encoded) -> Schema:
 
 def _columns_kept(program: Program, kept: KeptOutput) -> set[str]:
     """The columns of a store behind its steps; of a program that has not been started since its query was changed some may be missing."""
-    names = list(StoredRows(program, find_store(program, kept.store)).schema.names)
-    for step in kept.steps:
-        names = names if step.columns is None else [name for name, _ in step.columns]
-    return set(names)
+    for step in reversed(kept.steps):
+        if step.columns is not None:
+            return {name for name, _ in step.columns}
+    return set(StoredRows(program, find_store(program, kept.store)).schema.names)
 
 
 def format_behind_registry(written: Encoded, own: Format, topic: str, *, is_said: bool = False) -> Format:
