@@ -185,7 +185,15 @@ def value_writer(format: Format, text: str) -> Callable[[Any], bytes]:
     message = file.named(format.setting(MESSAGE))
     made = file.class_of(message)
     has_nulls = format.setting(NULLS) != "defaults"
-    return lambda value: made(**_fields(value, message, has_nulls)).SerializeToString(deterministic=True)
+
+    def write_value(value: Any) -> bytes:
+        found = made(**_fields(value, message, has_nulls))
+        if not found.IsInitialized():  # of proto2; Protobuf's own error is none of those that leave a row out
+            raise ValueError(f"{', '.join(found.FindInitializationErrors())} is required, and null")
+        written: bytes = found.SerializeToString(deterministic=True)
+        return written
+
+    return write_value
 
 
 def value_reader(

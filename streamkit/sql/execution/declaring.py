@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.data_type import FieldPath, fields_of, inner_types, to_arrow
+from streamkit.data_type import FieldPath, fields_of, inner_types, struct_of, to_arrow
 from streamkit.dsl.topology import Topology
 from streamkit.errors import SchemaError, StreamKitError, TopologyError
 from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
@@ -142,21 +142,30 @@ def _check_readable(state: ScriptState, stored: StoredSource, span: TextSpan) ->
     if topic is None or topic.format is None or decoding is None or not decoding.format.has_registry:
         return
     format = format_of_subject(decoding.format, topic.format, topic.name)
-    if format.schema is not None:
-        return
     try:
-        _check_values(Codec(format, topic=format.topic), decoding.value)
+        if format.schema is None:  # else it is of SQL, and judged by that
+            _check_values(Codec(format, topic=format.topic), decoding.value)
         keys = Codec(replace(decoding.keys, schema=None), topic=format.topic, part=KEY).newest_columns()
     except SchemaError as error:
         reason = str(error).partition("; expected")[0]
         raise state.error(f"no record of the topic {topic.name} could be read: {reason}; expected another topic", span) from None
-    missing = [] if keys is None else _lacking(decoding.keys, keys, decoding.key)
-    if keys is not None and missing:
+    if keys is None:
+        return
+    if missing := _lacking(decoding.keys, keys, decoding.key):
         raise state.error(
             f"the keys of the topic {topic.name} have {keys} in the registry, and no {', '.join(missing)}, which would be null; expected "
             f"{', '.join(f'{quoted_name(one.name)} {ksql_type(one.type)}' for one in keys)} as the key",
             span,
         )
+    alone = keys[VALUE].type if keys.names == (VALUE,) else struct_of((one.name, one.type) for one in keys)
+    for one in decoding.key:
+        its = keys[one.name].type if one.name in keys else alone
+        if one.name not in BOUNDS and is_unreadable(decoding.keys, one.type, its):
+            raise state.error(
+                f"{one.name} is {ksql_type(its)} in the keys of the topic {topic.name} in the registry, and {ksql_type(one.type)} in {stored.name}, so "
+                "no record could be read; expected the type that it has",
+                span,
+            )
 
 
 def _check_values(codec: Codec, declared: Schema) -> None:
@@ -279,7 +288,7 @@ def _check_kinds(
             continue
         its = there[one.name].type
         is_micros = one.name in in_micros and has_times(types[one.name])
-        is_refused = is_micros or _is_of_kind(one.type, its) is False
+        is_refused = is_micros or (is_own and _is_of_kind(one.type, its) is False)
         if one in new and not is_refused:
             is_refused = is_unreadable(format, one.type, its) or (is_own and _is_unwritable(format, one, its, defaults))
         if is_refused:

@@ -9,6 +9,8 @@ import json
 import fastavro
 import pytest
 
+from streamkit.errors import SqlError
+
 pytestmark = pytest.mark.foreign("registry")
 RECORD = {"type": "record", "name": "Key", "fields": [{"name": "K", "type": "string"}]}
 PARTS = {
@@ -87,3 +89,26 @@ def test_the_columns_of_keys_are_those_of_the_registry(sql, registry, log, clien
     names = {"a record of it": ("K",), "a record for a struct": ("ID", "R")}.get(kind, ("key",))
     (row,) = sql.query("SELECT * FROM S").to_pylist()
     assert row == dict(zip(names, expected.values() if isinstance(expected, dict) else (expected,), strict=True)) | {"F": 1}
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+@pytest.mark.parametrize("key", ["ID STRING", "`k` STRING", "K DOUBLE"])
+def test_another_key_than_that_of_the_topic_is_refused(sql, topic, format, key):
+    """Also of a topic that SQL has made: the key was null, or no row was there, and what was written by it was so for the others."""
+    given = f"WITH (KAFKA_TOPIC = '{topic}', FORMAT = '{format}', PARTITIONS = 1)"
+    sql.execute(f"CREATE STREAM A (K STRING KEY, V INT) {given}; INSERT INTO A VALUES ('a', 1)")
+    if key == "K DOUBLE":  # of texts each value decides
+        sql.execute(
+            f"CREATE STREAM D (K ARRAY<STRING> KEY, V INT) WITH (KAFKA_TOPIC = '{topic}-d', FORMAT = '{format}', PARTITIONS = 1)"
+        )
+        with pytest.raises(
+            SqlError, match=r"K is ARRAY<STRING> in the keys of the topic .* and INTEGER in E, so no record could be read"
+        ):
+            sql.execute(f"CREATE STREAM E (K INT KEY, V INT) WITH (KAFKA_TOPIC = '{topic}-d', FORMAT = '{format}')")
+        return
+    with pytest.raises(
+        SqlError, match=r"the keys of the topic .* have K string in the registry, and no \w+, which would be null"
+    ):
+        sql.execute(f"CREATE STREAM B ({key} KEY, V INT) {given}")
+    sql.execute(f"CREATE STREAM C (K STRING KEY, W INT) {given}; INSERT INTO C VALUES ('c', 2)")
+    assert [row["K"] for row in sql.query("SELECT K FROM A").to_pylist()] == ["a", "c"]

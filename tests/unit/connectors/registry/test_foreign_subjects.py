@@ -580,3 +580,13 @@ def test_a_schema_that_a_declaration_says_gets_fields(rows, client, topic, forma
     assert [row[3] for row in read(rows, "S")] == [{"A": 1}]
     found = client.latest(f"{topic}-value").text
     assert all(word in found for word in ("Order", "Z", "N", "M", *(["of others"] if format != "PROTOBUF" else ["shop"])))
+
+
+def test_a_row_without_a_required_field_of_protobuf_is_left_out(rows, made, topic):
+    """The others are written; it put the query into state ERROR for ever."""
+    made('syntax = "proto2"; message Order { required int32 V = 5; optional int32 F = 6; }', "PROTOBUF")
+    rows.execute("INSERT INTO J VALUES ('n', NULL); INSERT INTO J VALUES ('k', 8)")
+    rows.execute(f"{over(topic, 'V INT, F INT', 'PROTOBUF')}; INSERT INTO S SELECT K, V, V + 1 AS F FROM J")
+    assert read(rows, "S") == [("j", 7, 8), ("k", 8, 9)]
+    with pytest.raises(SqlError, match="V is required, and null"):
+        rows.execute("INSERT INTO S VALUES ('v', NULL, 1)")
