@@ -204,9 +204,13 @@ def _union_type(union: Sequence[Any], named: Mapping[str, Any], inside: tuple[st
 
 def avro_of(columns: Schema, name: str = "Record") -> str:
     """An Avro schema, as JSON text, whose records hold rows of these columns; a column that may be null is a union with null."""
-    names = iter(range(1, 1 << 30))
-    fields = [_field(column.name, column.type, column.nullable, name, names) for column in columns]
-    return json.dumps({"type": "record", "name": name, "fields": fields})
+    return json.dumps({"type": "record", "name": name, "fields": avro_fields_of(columns, name)})
+
+
+def avro_fields_of(columns: Schema, owner: str, first: int = 1) -> list[dict[str, Any]]:
+    """The fields of a record for columns; records within are called as the `owner`, with numbers from the `first` one on."""
+    names = iter(range(first, 1 << 30))
+    return [_field(column.name, column.type, column.nullable, owner, names) for column in columns]
 
 
 def _field(name: str, type: str, nullable: bool, owner: str, names: Iterator[int]) -> dict[str, Any]:

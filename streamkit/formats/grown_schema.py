@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamkit.errors import SchemaError
-from streamkit.formats.avro_schema import avro_of, check_avro_schema, columns_of_avro, parsed_schema
+from streamkit.formats.avro_schema import avro_fields_of, check_avro_schema, columns_of_avro, parsed_schema
 from streamkit.formats.json_schema import check_json_schema, object_within
 from streamkit.formats.protobuf_schema import check_protobuf, compiled
 from streamkit.schema import Schema
@@ -34,7 +34,11 @@ def grown_schema(format: str, schema: str, wanted: str, message: str = "") -> st
 
 
 def with_avro_fields(schema: str, new: Schema) -> str:
-    """The schema of a record with a field for each of the columns, whose nested records have names of their own."""
+    """
+    The schema of a record with a field for each of the columns, whose nested records have names of their own.
+
+    They are the ones that `avro_of` gives all columns at once, where no type is called so: a registry takes no other for the same field later.
+    """
     record = json.loads(schema)
     if not isinstance(record, dict) or record.get("type") != "record":
         raise SchemaError(f"the schema is no record, so it takes no {', '.join(new.names)}; found {schema}, expected a record")
@@ -44,11 +48,13 @@ def with_avro_fields(schema: str, new: Schema) -> str:
             f"the schema has {', '.join(taken)} as another name of a field, so it takes no field of that name; expected another name"
         )
     names = {name.rpartition(".")[2] for name in parsed_schema(schema)[1]}
-    start = f"{record['name']}_{len(record['fields'])}"
-    while any(name.startswith(f"{start.rpartition('.')[2]}_") for name in names):
+    start, first = record["name"], len(names)
+    while True:
+        fields = avro_fields_of(new, start, first)
+        made = parsed_schema(json.dumps({"type": "record", "name": start, "fields": fields}))[1]
+        if not names & {name.rpartition(".")[2] for name in made} - {start.rpartition(".")[2]}:
+            return json.dumps({**record, "fields": [*record["fields"], *fields]})
         start += "_"
-    fields = json.loads(avro_of(new, start))["fields"]
-    return json.dumps({**record, "fields": [*record["fields"], *fields]})
 
 
 def _grown_avro(schema: str, wanted: str, message: str) -> str:

@@ -100,3 +100,14 @@ def test_a_descriptor_in_base_64_gets_no_field():
     schema = base64.b64encode(own.SerializeToString()).decode()
     with pytest.raises(SchemaError, match=r"shop\.Order is no text of a \.proto file"):
         grown_schema("protobuf", schema, protobuf_of_types([("N", "int")]), "Order")
+
+
+@pytest.mark.parametrize(
+    "columns", ["a int, s struct<x:int>", f"a {NESTED}, s array<{NESTED}>, t map<string,struct<x:int>>", "a int, b int"]
+)
+def test_records_of_avro_have_the_names_of_one_schema_of_all_columns(columns):
+    """By whichever way the columns came; a registry would refuse the one that has them at once."""
+    whole = Schema.parse(columns)
+    for count in range(1, len(whole)):
+        first = avro_of(Schema(tuple(whole)[:count]))
+        assert grown_schema("avro", first, avro_of(whole)) == avro_of(whole)

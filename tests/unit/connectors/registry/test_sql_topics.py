@@ -566,6 +566,26 @@ def test_a_declaration_of_a_topic_of_bytes_keeps_its_registry(registry, tmp_path
         assert (ids(log, topic)[0] > 0) is is_first
 
 
+@pytest.mark.parametrize("type", ["STRUCT<P INT>", "ARRAY<STRUCT<P INT>>", "STRUCT<P STRUCT<Q STRING>>"])
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])  # of JSON Apicurio takes no more properties under BACKWARD
+def test_a_struct_has_one_name_by_whichever_way_it_came(sql, client, topic, format, type):
+    """A registry that wants BACKWARD takes the columns at once behind the columns one by one: by BACKFILL, and by a topic that is made again."""
+    given = f"KAFKA_TOPIC = '{topic}-r'"
+    sql.execute(
+        f"CREATE STREAM S (ID STRING KEY, V INT, T {type}) {with_topic(topic, format)}; CREATE STREAM R WITH ({given}) AS SELECT ID, V FROM S;"
+    )
+    client.set_compatibility(f"{topic}-r-value", "BACKWARD")
+    sql.execute(f"CREATE OR REPLACE STREAM R WITH ({given}) AS SELECT ID, V, T FROM S; INSERT INTO S (ID, V) VALUES ('a', 1);")
+    assert [row[:2] for row in read(sql, "R")] == [("a", 1)]
+    sql.execute(f"CREATE OR REPLACE STREAM R WITH ({given}, BACKFILL = true) AS SELECT ID, V, T, V + 1 AS W FROM S;")
+    assert [(row[1], row[3]) for row in read(sql, "R")] == [(1, 2)]
+    again = "CREATE STREAM D (ID STRING KEY, V INT{}) " + with_topic(f"{topic}-d", format)
+    sql.execute(f"{again.format('')}; ALTER STREAM D ADD COLUMN T {type}; DROP STREAM D DELETE TOPIC;")
+    client.set_compatibility(f"{topic}-d-value", "BACKWARD")
+    sql.execute(f"{again.format(f', T {type}')}; INSERT INTO D (ID, V) VALUES ('d', 1);")
+    assert read(sql, "D")[0][:2] == ("d", 1)
+
+
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("format", FORMATS)
 def test_what_is_built_beside_has_the_registry_of_the_topic_or_none(registry, log, topic, format, is_first):
