@@ -67,7 +67,7 @@ def _branch_node(union: Sequence[Any], number: int, named: Mapping[str, Any], ty
 
 
 def _members_node(union: Sequence[Any], named: Mapping[str, Any], type: pa.DataType) -> WriteNode:
-    """What writes structs of members, of which the one that is there says the branch; other types may be values of any branch."""
+    """What writes structs of members: the member that is not null says the branch. Values of other types may be of any branch."""
     fields = list(type) if pa.types.is_struct(type) else []
     branches = chosen_branches(union, [field.name for field in fields])
     if not branches:

@@ -1,4 +1,4 @@
-"""A schema with the fields of another one that it lacks, behind its own, of which all that it says stays."""
+"""A schema that gets the fields which it lacks from another one; they stand behind its own fields, and all else that it says stays."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _MadeField:
 
 
 def _grown_protobuf(schema: str, wanted: str, message: str) -> str:
-    """The text with more lines in its message; their numbers are greater than those that it has, or that are reserved."""
+    """The text with more lines in its message; their numbers are greater than all numbers that it uses or reserves."""
     found = _message(schema, wanted, message)
     names = {field.name for field in found.fields}
     number, lines = _last_number(found), list[str]()

@@ -188,7 +188,7 @@ def value_writer(format: Format, text: str) -> Callable[[Any], bytes]:
 
     def write_value(value: Any) -> bytes:
         found = made(**_fields(value, message, has_nulls))
-        if not found.IsInitialized():  # of proto2; Protobuf's own error is none of those that leave a row out
+        if not found.IsInitialized():  # of proto2; a ValueError leaves the row out, and Protobuf's own error would end the run
             raise ValueError(f"{', '.join(found.FindInitializationErrors())} is required, and null")
         written: bytes = found.SerializeToString(deterministic=True)
         return written

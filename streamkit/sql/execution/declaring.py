@@ -243,7 +243,7 @@ def _check_others(state: ScriptState, new: Sequence[SchemaColumn], stored: Store
     for other in state.definitions.sources.values():
         types = {str(one["name"]): str(one["type"]) for one in other.columns}
         for one in new if other.topic == stored.topic and other.name != stored.name else ():
-            if one.name in types and _is_of_kind(one.type, without_times(types[one.name])) is False:
+            if one.name in types and _is_of_other_kind(one.type, without_times(types[one.name])):
                 raise state.error(
                     f"{one.name} is {ksql_type(types[one.name])} in {other.name}, and {ksql_type(one.type)} in {stored.name}, and both are the topic "
                     f"{stored.topic}; expected the same type, or another name, or DROP {other.kind.upper()} {other.name} before",
@@ -288,7 +288,7 @@ def _check_kinds(
             continue
         its = there[one.name].type
         is_micros = one.name in in_micros and has_times(types[one.name])
-        is_refused = is_micros or (is_own and _is_of_kind(one.type, its) is False)
+        is_refused = is_micros or (is_own and _is_of_other_kind(one.type, its))
         if one in new and not is_refused:
             is_refused = is_unreadable(format, one.type, its) or (is_own and _is_unwritable(format, one, its, defaults))
         if is_refused:
@@ -305,17 +305,16 @@ def _is_unwritable(format: Format, column: SchemaColumn, its: str, defaults: Map
     return not is_text and why_unwritable(format, column.type, its, (column.name,), defaults) is not None
 
 
-def _is_of_kind(type: str, its: str) -> bool | None:
-    """Whether values of two types are of one kind, at any depth; None of times and decimals, of which it depends on the format."""
+def _is_of_other_kind(type: str, its: str) -> bool:
+    """Whether no value of a type is one of the other, at any depth; a time or a decimal may be a number or a text in some format."""
     kinds = {_kind(type), _kind(its)}
     of_format = kinds & {"time", "decimal"}
     if len(kinds) > 1 and (len(of_format) != 1 or not kinds - of_format <= {"number", "text"}):
-        return False
+        return True
     pairs = list(zip(inner_types(type), inner_types(its)))
     if (fields := fields_of(type)) and (others := dict(fields_of(its) or ())):
         pairs = [(inner, others[name]) for name, inner in fields if name in others]
-    found = [_is_of_kind(*pair) for pair in pairs]
-    return False if False in found else None if of_format or None in found else True
+    return any(_is_of_other_kind(*pair) for pair in pairs)
 
 
 def _kind(type: str) -> str:

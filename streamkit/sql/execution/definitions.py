@@ -299,7 +299,7 @@ class Definitions:
 
 
 def says_registry(topic: Topic) -> bool:
-    """Whether the format of a topic says if its values are in the wire format of a registry, and of which."""
+    """Whether a topic has a format that may have a registry: then this says whether values have one, and which."""
     return topic.format is not None and topic.format.name in MAY_HAVE_REGISTRY
 
 

@@ -100,7 +100,7 @@ def ids(log, topic, part="value"):
 
 
 def read(sql, name):
-    """All rows of a stream once its queries have caught up, none of which has failed."""
+    """All rows of a stream once its queries have caught up; no query has failed."""
     sql.catch_up()
     found = [tuple(row.values()) for row in sql.execute(f"SELECT * FROM {name}")[0].table.to_pylist()]
     assert [one["failure"] for one in sql.execute("SHOW QUERIES")[0].table.to_pylist() if one["failure"]] == []
@@ -150,7 +150,7 @@ def test_no_version_is_without_the_fields_of_others(rows, log, client, made, top
     ],
 )
 def test_a_column_more_is_a_field_of_the_schema_of_others(rows, log, client, made, topic, format, write, settings):
-    """It stands behind theirs, of which all that they say stays; where writers register nothing it is an error."""
+    """It stands behind their fields, and their schema stays as it is; where writers register nothing the column is an error."""
     made(SCHEMAS[format], format, **settings)
     rows.execute(over(topic, "V INT, N INT", format))
     rows.execute(write.format(topic=topic, format=format))

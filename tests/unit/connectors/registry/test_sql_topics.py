@@ -369,7 +369,7 @@ def test_a_subject_that_was_deleted_is_registered_again(sql, registry, client, t
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_result_may_go_to_a_topic_that_is_there(sql, client, log, topic, format):
-    """With a column more it registers the next version, which has all that were there: those that a query lacks are null in what it writes."""
+    """With a column more it registers the next version, which keeps all fields; a query writes null into the fields that it lacks."""
     sql.execute(
         f"CREATE STREAM S (ID STRING KEY, V INT, Z INT) {with_topic(topic, format)}; INSERT INTO S VALUES ('a', 1, 2);"
         f"CREATE STREAM O (ID STRING KEY, V INT) {with_topic(f'{topic}-o', format)}"
@@ -567,7 +567,7 @@ def test_a_declaration_of_a_topic_of_bytes_keeps_its_registry(registry, tmp_path
 
 
 @pytest.mark.parametrize("type", ["STRUCT<P INT>", "ARRAY<STRUCT<P INT>>", "STRUCT<P STRUCT<Q STRING>>"])
-@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])  # of JSON Apicurio takes no more properties under BACKWARD
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])  # Apicurio refuses a JSON Schema with more properties under BACKWARD
 def test_a_struct_has_one_name_by_whichever_way_it_came(sql, client, topic, format, type):
     """A registry that wants BACKWARD takes the columns at once behind the columns one by one: by BACKFILL, and by a topic that is made again."""
     given = f"KAFKA_TOPIC = '{topic}-r'"
@@ -630,7 +630,7 @@ def test_a_result_of_a_file_has_the_settings_in_force_where_it_stands(registry, 
 @pytest.mark.parametrize("has_registry", [True, False])
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_file_says_the_registry_of_its_topics(session, registry, log, topic, format, has_registry):
-    """A start is refused whose records would all be left out: of topics that are read, and of those that are written."""
+    """A start is refused if it would leave out all records, of a topic that it reads or one that it writes."""
     url = registry.url if has_registry else ""
     with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"} | ({"schema.registry.url": url} if url else {})) as sql:
         sql.execute(f"CREATE STREAM S (ID STRING KEY, V INT) {with_topic(topic, format)}; INSERT INTO S VALUES ('a', 1);")
