@@ -12,8 +12,10 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Protocol, TypeAlias
+from weakref import finalize
 
 import pyarrow as pa
 
@@ -242,13 +244,11 @@ class MemoryStorage:
         self._files: dict[str, pa.Buffer] = {}
 
     @cached_property
-    def _folder(self) -> TemporaryDirectory[str]:
-        return TemporaryDirectory(prefix="streamkit-")
-
-    @property
     def root(self) -> str:
-        """A temporary directory, deleted with this object."""
-        return self._folder.name
+        """A temporary directory, deleted with this object, or at the end of the process."""
+        folder = mkdtemp(prefix="streamkit-")
+        finalize(self, rmtree, folder, ignore_errors=True)  # unlike TemporaryDirectory it does not warn: nobody has to close this
+        return folder
 
     def __repr__(self) -> str:
         return f"MemoryStorage({len(self._files)} files)"

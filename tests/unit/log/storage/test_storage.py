@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import pickle
 import stat
 
 import pytest
 
+import streamkit as sk
 from streamkit.errors import StorageFailedError, StorageFullError
 from streamkit.log.storage import storage as storage_module
 from streamkit.log.storage.storage import FileStorage
@@ -191,3 +193,15 @@ def test_a_refusal_of_the_system_travels():
     found = pickle.loads(pickle.dumps(StorageFailedError("cannot read x", errno.EACCES, "denied")))
 
     assert (str(found), found.errno, found.strerror) == ("cannot read x", errno.EACCES, "denied")
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_folder_of_a_memory_log_goes_with_it_without_a_word(recwarn):
+    """Nobody has to close such a log, so a process that warns of what nobody closed has nothing to say of it."""
+    log = sk.open_log(":memory:")
+    root = log.storage.root
+    assert log.storage.root == root and os.path.isdir(root)
+    del log
+    gc.collect()
+    assert not os.path.exists(root)
+    assert [warning for warning in recwarn if root in str(warning.message)] == []
