@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from streamkit.connectors.files.record_lines import json_text
+from streamkit.data_type import element_of, entry_of
 from streamkit.errors import ConfigError
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.topic import UNCREATED, Topic
@@ -24,7 +25,7 @@ from streamkit.serve.sql_request import check_fields, json_object, read_texts
 from streamkit.serve.writing import BODY, behind_blanks, records_of_lines
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.row_time import is_row_time
-from streamkit.sql.tree.type_names import TIME
+from streamkit.sql.tree.type_names import TIME, fields_in
 
 PROPERTIES = "properties"
 DAY_MILLIS = 86_400_000
@@ -65,23 +66,49 @@ def _spelt(line: bytes, stored: StoredSource, number: int) -> str:
     A name is found in any case, but within backticks.
     """
     own = [str(one["name"]) for one in stored.columns if one.get("role") != "headers"]
-    times = {str(one["name"]) for one in stored.columns if one["type"] == TIME}
+    types = {str(one["name"]): str(one["type"]) for one in stored.columns}
     try:
         text = line.decode("utf-8-sig").strip(" \t\r")
     except UnicodeDecodeError as error:
         raise bad_request(f"{BODY}, line {number}, is no text in UTF-8: {error}") from None
     json_object(text, f"{BODY}, line {number}")
-    members, place = list[str](), behind_blanks(text, 1)
-    while text[place] != "}":
-        name, place = _DECODER.raw_decode(text, place)
-        start = behind_blanks(text, behind_blanks(text, place) + 1)  # behind the colon
-        _, place = _DECODER.raw_decode(text, start)
+    members = list[str]()
+    for name, value in _members(text):
         column = _column(name, own, stored.name, number)
-        value = _millis(text[start:place], column, number) if column in times else text[start:place]
-        members.append(f"{json_text(column)}: {value}")
+        members.append(f"{json_text(column)}: {_with_millis(value, types.get(column, ''), column, number)}")
+    return f"{{{', '.join(members)}}}".replace("\r", " ")  # between values; texts of JSON have none
+
+
+def _members(text: str) -> Iterator[tuple[str, str]]:
+    """The names, which are empty in an array, and the values of an object or array of JSON, as they were written."""
+    is_object, place = text[0] == "{", behind_blanks(text, 1)
+    while text[place] not in "}]":
+        name = ""
+        if is_object:
+            name, place = _DECODER.raw_decode(text, place)
+            place = behind_blanks(text, behind_blanks(text, place) + 1)  # behind the colon
+        start = place
+        _, place = _DECODER.raw_decode(text, start)
+        yield name, text[start:place]
         place = behind_blanks(text, place)
         place = behind_blanks(text, place + 1) if text[place] == "," else place
-    return f"{{{', '.join(members)}}}".replace("\r", " ")  # between values; texts of JSON have none
+
+
+def _with_millis(value: str, type: str, column: str, number: int) -> str:
+    """A value of a type with the milliseconds of the day for each time in it; of another shape as it is, for the reader to refuse."""
+    if type == TIME:
+        return _millis(value, column, number)
+    if TIME not in type:
+        return value
+    if value[0] == "[" and (element := element_of(type)):
+        return f"[{', '.join(_with_millis(one, element, column, number) for _, one in _members(value))}]"
+    entry, types = entry_of(type), dict(fields_in(type) or ())
+    if value[0] != "{" or not (entry or types):
+        return value
+    kept = [
+        (name, _with_millis(one, entry[1] if entry else types.get(name, ""), column, number)) for name, one in _members(value)
+    ]
+    return f"{{{', '.join(f'{json_text(name)}: {one}' for name, one in kept)}}}"
 
 
 def _millis(value: str, column: str, number: int) -> str:

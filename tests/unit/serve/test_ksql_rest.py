@@ -402,6 +402,32 @@ def test_a_time_of_the_day_is_a_text_or_milliseconds(log, server, ksql):
         assert f"line 2: column 'AT': found {wrong}; expected a time" in refused.json()["message"]
 
 
+def test_times_of_the_day_within_a_value_are_texts_or_milliseconds(log, server, ksql):
+    """In a STRUCT, an ARRAY and a MAP, beside numbers with all of their digits."""
+    ksql(
+        "SET 'streamkit.sql.dialect' = 'ksql'; CREATE STREAM shifts (who STRING, at STRUCT<n DECIMAL(30, 9), l ARRAY<TIME>>, "
+        "m MAP<STRING, TIME>) WITH (VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+    )
+    rows = [
+        '{"at": {"N": 123456789012345678901.5, "L": ["03:04:05", 1, null]}, "m": {"a, \\"}": "00:01", "": null}}',
+        '{"at": {"L": [ ]}, "m": {}}',
+        '{"at": null, "m": null}',
+    ]
+    assert server.post("/inserts-stream", content="\n".join(['{"target": "shifts"}', *rows])).text.count("ok") == 3
+    with sk.SqlSession(log, engine=None) as session:
+        found = session.query("SELECT `AT`, M FROM `SHIFTS`").to_pylist()
+    assert found[0] == {
+        "AT": {"N": Decimal("123456789012345678901.500000000"), "L": [11_045_000, 1, None]},
+        "M": [('a, "}', 60_000), ("", None)],
+    }
+    assert found[1:] == [{"AT": {"N": None, "L": []}, "M": []}, {"AT": None, "M": None}]
+    for wrong in ('"noon"', "86400000", "-1"):
+        for value in (f'{{"at": {{"L": ["12:00", {wrong}]}}}}', f'{{"m": {{"a": {wrong}}}}}'):
+            refused = server.post("/inserts-stream", content=f'{{"target": "shifts"}}\n{value}')
+            assert refused.status_code == 400 and f"found {wrong}; expected a time" in refused.json()["message"], value
+    assert server.post("/inserts-stream", content='{"target": "shifts"}\n{"at": ["12:00"]}').status_code == 422
+
+
 @pytest.mark.parametrize("rows", [0, 1, 2])
 def test_rows_are_acknowledged_in_one_array(log, server, ksql, rows):
     """If a client asks for JSON: an object for each row, or none."""
