@@ -42,6 +42,8 @@ def conformed(values: pa.Array, wanted: pa.DataType, path: FieldPath, defaults: 
         inner = conformed(values.items, wanted.item_type, (*path, ""), defaults)
         keys = recast(values.keys, wanted.key_type)
         return _with_nulls(pa.MapArray.from_arrays(values.offsets, keys, inner, type=wanted), values)
+    if pa.types.is_map(values.type) and pa.types.is_list(wanted):  # which Arrow calls an error of types, and of no values none
+        raise pa.ArrowNotImplementedError("a map is no list")
     return _atomic(values, wanted)
 
 

@@ -37,7 +37,18 @@ def _innermost(type: str, its: str) -> Iterator[tuple[str, str]]:
         yield from _innermost(*pair)
 
 
+def _kind_in_json(type: pa.DataType) -> str | None:
+    """Of which kind of JSON all values of a type are; None of one that several have, or with a rule of its own. Readers take none for another."""
+    if pa.types.is_boolean(type):
+        return "boolean"
+    if pa.types.is_integer(type) or pa.types.is_floating(type):
+        return "number"
+    return "text" if pa.types.is_string(type) or pa.types.is_binary(type) else None
+
+
 def _is_lost(format: Format, type: pa.DataType, its: pa.DataType) -> bool:
+    if format.name == "json" and len({_kind_in_json(type), _kind_in_json(its)} - {None}) > 1:
+        return True
     if pa.types.is_binary(its):
         return bool(pa.types.is_decimal(type))  # whose texts they would be
     if pa.types.is_timestamp(its):  # of JSON a text

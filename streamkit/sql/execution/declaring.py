@@ -81,7 +81,7 @@ def create_source(state: ScriptState, statement: CreateSource) -> Changed:
         stored = with_added_at(known, stored, state.definitions.numbers)
     if topic is not None:
         state.definitions = state.definitions.with_topic(topic)
-    _declare(state, known, stored, span)
+    _declare(state, known, stored, span, is_new=topic is not None)
     former = stored.columns if known is None else known.columns
     added = [str(one["name"]) for one in stored.columns if one["name"] not in {other["name"] for other in former}]
     check_queries(state, stored.name, before=before if known is None else None, added=added)
@@ -110,11 +110,14 @@ def _check_replaced(state: ScriptState, statement: CreateSource, known: StoredSo
         raise state.error(f"{known.name} is a SOURCE {known.kind.upper()}, which stays as it is; expected DROP before", span)
 
 
-def _declare(state: ScriptState, known: StoredSource | None, stored: StoredSource, span: TextSpan) -> None:
+def _declare(
+    state: ScriptState, known: StoredSource | None, stored: StoredSource, span: TextSpan, *, is_new: bool = False
+) -> None:
     """
     Declare a stream or table of a topic that may be read so, in place of a `known` one or as a new one.
 
     TopologyError if records of before could not be read any more, or if nothing could be written. A topic of Avro gets the columns that it lacks.
+    What a registry has of a topic that is new was of another one: it says itself what it takes.
     """
     otherwise = "another topic"
     if known is not None:
@@ -126,7 +129,8 @@ def _declare(state: ScriptState, known: StoredSource | None, stored: StoredSourc
         add_avro_columns(state, stored, span)
     could_write = known is not None and known.topic == stored.topic and _why_unwritable(state, known) is None
     state.definitions = state.definitions.with_source(stored)
-    _check_readable(state, stored, span)
+    if not is_new:
+        _check_readable(state, known, stored, span)
     _check_columns_of_schema(state, known, stored, span, otherwise)
     if could_write and (reason := _why_unwritable(state, stored)):  # one that is new may be there to read some of the columns
         raise state.error(
@@ -135,8 +139,8 @@ def _declare(state: ScriptState, known: StoredSource | None, stored: StoredSourc
         )
 
 
-def _check_readable(state: ScriptState, stored: StoredSource, span: TextSpan) -> None:
-    """TopologyError for a topic behind a registry whose schemas are those of others, and say that no row, or no key, would be read."""
+def _check_readable(state: ScriptState, known: StoredSource | None, stored: StoredSource, span: TextSpan) -> None:
+    """TopologyError for a topic behind a registry whose schemas say that no row, or no key, would be read, or of SQL that no key would be written."""
     topic = state.definitions.find_topic(stored.topic)
     decoding = None if topic is None or topic.format is None else state.reading.topic_rows(stored).decoding
     if topic is None or topic.format is None or decoding is None or not decoding.format.has_registry:
@@ -145,7 +149,8 @@ def _check_readable(state: ScriptState, stored: StoredSource, span: TextSpan) ->
     try:
         if format.schema is None:  # else it is of SQL, and judged by that
             _check_values(Codec(format, topic=format.topic), decoding.value)
-        keys = Codec(replace(decoding.keys, schema=None), topic=format.topic, part=KEY).newest_columns()
+        codec = Codec(replace(decoding.keys, schema=None), topic=format.topic, part=KEY)
+        keys, newest = codec.newest_columns(), codec.newest()
     except SchemaError as error:
         reason = str(error).partition("; expected")[0]
         raise state.error(f"no record of the topic {topic.name} could be read: {reason}; expected another topic", span) from None
@@ -157,13 +162,21 @@ def _check_readable(state: ScriptState, stored: StoredSource, span: TextSpan) ->
             f"{', '.join(f'{quoted_name(one.name)} {ksql_type(one.type)}' for one in keys)} as the key",
             span,
         )
+    types = {str(one["name"]): str(one["type"]) for one in stored.columns}
+    former = {} if known is None else {str(one["name"]): str(one["type"]) for one in known.columns}
     alone = keys[VALUE].type if keys.names == (VALUE,) else struct_of((one.name, one.type) for one in keys)
+    is_written = format.schema is not None and not stored.is_read_only
+    defaults = {} if newest is None else defaults_in(newest)
     for one in decoding.key:
+        if one.name in BOUNDS or former.get(one.name) == types[one.name]:
+            continue
         its = keys[one.name].type if one.name in keys else alone
-        if one.name not in BOUNDS and is_unreadable(decoding.keys, one.type, its):
+        is_read = not is_unreadable(decoding.keys, one.type, its)
+        is_other = _is_of_other_kind(one.type, its) or _is_unwritable(decoding.keys, one, its, defaults)
+        if not is_read or (is_written and is_other):
             raise state.error(
-                f"{one.name} is {ksql_type(its)} in the keys of the topic {topic.name} in the registry, and {ksql_type(one.type)} in {stored.name}, so "
-                "no record could be read; expected the type that it has",
+                f"{one.name} is {ksql_type(its)} in the keys of the topic {topic.name} in the registry, and {ksql_type(types[one.name])} in "
+                f"{stored.name}, so no record could be {'written' if is_read else 'read'}; expected the type that it has",
                 span,
             )
 
@@ -235,15 +248,20 @@ def _check_behind_registry(
         _check_case(state, encoded.value.names, format, stored, span)
         is_own = format.schema == topic.format.schema
         _check_kinds(state, encoded.value, new, format, stored, span, is_own=is_own)
-    _check_others(state, new, stored, span)
+    _check_others(state, new, stored, span, is_own=topic.format.schema is not None)
 
 
-def _check_others(state: ScriptState, new: Sequence[SchemaColumn], stored: StoredSource, span: TextSpan) -> None:
-    """TopologyError for a column that another declaration of the topic has in another kind: the first row gives the schema one of both."""
+def _check_others(state: ScriptState, new: Sequence[SchemaColumn], stored: StoredSource, span: TextSpan, *, is_own: bool) -> None:
+    """
+    TopologyError for a column that another declaration of the topic has in another kind: the first row gives the schema one of both.
+
+    In a schema of others a time or a decimal may be there to be read, beside the number or text that the schema has.
+    """
     for other in state.definitions.sources.values():
         types = {str(one["name"]): str(one["type"]) for one in other.columns}
         for one in new if other.topic == stored.topic and other.name != stored.name else ():
-            if one.name in types and _is_of_other_kind(one.type, without_times(types[one.name])):
+            its = without_times(types.get(one.name, one.type))
+            if _is_of_other_kind(one.type, its, is_strict=is_own):
                 raise state.error(
                     f"{one.name} is {ksql_type(types[one.name])} in {other.name}, and {ksql_type(one.type)} in {stored.name}, and both are the topic "
                     f"{stored.topic}; expected the same type, or another name, or DROP {other.kind.upper()} {other.name} before",
@@ -305,16 +323,19 @@ def _is_unwritable(format: Format, column: SchemaColumn, its: str, defaults: Map
     return not is_text and why_unwritable(format, column.type, its, (column.name,), defaults) is not None
 
 
-def _is_of_other_kind(type: str, its: str) -> bool:
-    """Whether no value of a type is one of the other, at any depth; a time or a decimal may be a number or a text in some format."""
+def _is_of_other_kind(type: str, its: str, *, is_strict: bool = False) -> bool:
+    """Whether no value of a type is one of the other, at any depth; unless `is_strict`, times, decimals and bytes may be what some format has for them."""
     kinds = {_kind(type), _kind(its)}
     of_format = kinds & {"time", "decimal"}
-    if len(kinds) > 1 and (len(of_format) != 1 or not kinds - of_format <= {"number", "text"}):
+    is_text = kinds == {"text", "bytes"}
+    if len(kinds) > 1 and (
+        is_strict or not (is_text or (len(of_format) == 1 and kinds - of_format <= {"number", "text", "bytes"}))
+    ):
         return True
     pairs = list(zip(inner_types(type), inner_types(its)))
     if (fields := fields_of(type)) and (others := dict(fields_of(its) or ())):
         pairs = [(inner, others[name]) for name, inner in fields if name in others]
-    return any(_is_of_other_kind(*pair) for pair in pairs)
+    return any(_is_of_other_kind(*pair, is_strict=is_strict) for pair in pairs)
 
 
 def _kind(type: str) -> str:
@@ -324,7 +345,9 @@ def _kind(type: str) -> str:
         return "time" if pa.types.is_temporal(arrow) else "decimal"
     if pa.types.is_floating(arrow) or pa.types.is_integer(arrow):
         return "number"
-    return "text" if pa.types.is_string(arrow) or pa.types.is_binary(arrow) else str(arrow.id)
+    if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
+        return "text" if pa.types.is_string(arrow) else "bytes"
+    return str(arrow.id)
 
 
 def _why_unwritable(state: ScriptState, source: StoredSource) -> str | None:

@@ -16,7 +16,7 @@ from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.formats import KEY
 from streamkit.log.topic.topic import Topic
-from streamkit.plan.encoding import Encoded, with_schema, with_subject_of_keys
+from streamkit.plan.encoding import Encoded, value_columns, with_schema, with_subject_of_keys
 from streamkit.schema import Schema
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.stored_source import format_of_subject, has_all, schemas_there
@@ -64,13 +64,21 @@ def let_write(
 
 
 def _check_keys(written: Encoded, topic: Topic) -> None:
-    """SchemaError if the subject of a topic's keys has no schema that takes these, and gets none that is made of them."""
+    """SchemaError if the subject of a topic's keys has schemas of which none takes these, or has none and gets none that is made of them."""
     keys, columns = with_subject_of_keys(written, topic.name), written.key
     if not keys.has_registry or keys.schema is not None or not columns.names:
         return
     columns = without_bounds(columns) if keys.setting(WINDOW) else columns
-    made = Codec(replace(keys, schema=schema_made_of(keys.name, columns)), topic=topic.name, part=KEY)
-    if not made.is_registered():
+    nullable = Schema(tuple(replace(column, nullable=True) for column in columns))
+    made, other = (
+        Codec(replace(keys, schema=schema_made_of(keys.name, each)), topic=topic.name, part=KEY) for each in (columns, nullable)
+    )
+    if made.is_registered() or other.is_registered():
+        return
+    newest = with_newest_schema(keys, topic.name, KEY)
+    if newest.schema is not None:  # equal keys have equal bytes, so it gets no second one: this says why it does not take them
+        value_columns(newest, columns, ())
+    else:
         _check_registers(made.format, topic.name)
         made.check_registrable()
 

@@ -112,3 +112,25 @@ def test_another_key_than_that_of_the_topic_is_refused(sql, topic, format, key):
         sql.execute(f"CREATE STREAM B ({key} KEY, V INT) {given}")
     sql.execute(f"CREATE STREAM C (K STRING KEY, W INT) {given}; INSERT INTO C VALUES ('c', 2)")
     assert [row["K"] for row in sql.query("SELECT K FROM A").to_pylist()] == ["a", "c"]
+
+
+@pytest.mark.parametrize("compatibility", ["BACKWARD", "NONE"])
+def test_a_key_that_the_subject_does_not_take_is_an_error_of_insert(sql, registry, log, client, topic, compatibility):
+    """Whatever the registry would take: no reader of the first schema has the keys of a second one. CREATE may be there to read them."""
+    settings = {"schema.registry.url": registry.url, "key.format": "avro"}
+    log.create_topic(topic, partitions=1, format="avro", format_settings=settings)
+    sent(log, client, topic, {"type": "record", "name": "Key", "fields": [{"name": "K", "type": "int"}]}, {"K": 7}, 1)
+    client.set_compatibility(f"{topic}-key", compatibility)
+    known = client.latest(f"{topic}-key")
+    sql.execute(f"CREATE STREAM S (K STRING KEY, F INT) WITH (KAFKA_TOPIC = '{topic}', FORMAT = 'AVRO')")
+    assert sql.query("SELECT K, F FROM S").to_pylist() == [{"K": "7", "F": 1}]
+    for statement in ("INSERT INTO S VALUES ('8', 2)", "INSERT INTO S SELECT K, F FROM S"):
+        with pytest.raises(
+            SqlError, match=r"S cannot write keys of the topic .*its schema has 'K' as int, and string is written"
+        ):
+            sql.execute(statement)
+    assert client.latest(f"{topic}-key") == known
+    sql.execute(
+        f"CREATE STREAM N (K INT KEY, F INT) WITH (KAFKA_TOPIC = '{topic}', FORMAT = 'AVRO'); INSERT INTO N VALUES (8, 2)"
+    )
+    assert [row["K"] for row in sql.query("SELECT K FROM S").to_pylist()] == ["7", "8"]
