@@ -93,7 +93,7 @@ def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:
 def _write_one(text: str, rows: pa.RecordBatch, number: int) -> bytes:
     """One row as fastavro writes it."""
     encode, _ = avro_codec(text)
-    parsed, named = parsed_schema(text)
+    parsed, named = _writing_schema(text)
     is_record = kind_of(resolved(parsed, named)) in ("record", "error")
     try:
         (row,) = rows.slice(number, 1).to_pylist(maps_as_pydicts="strict")
@@ -162,20 +162,21 @@ def avro_codec(text: str, reader: str | None = None) -> EncodeAndDecode:
     import fastavro
     from fastavro.validation import ValidationError
 
-    schema, named = parsed_schema(text)
+    schema, _ = parsed_schema(text)
+    to_write, named = _writing_schema(text)
     has_floats = '"float"' in text or '"double"' in text
     wanted = with_read_defaults(reader) if reader is not None and reader != text else None
 
     def encode(value: Any) -> bytes:
         sink = BytesIO()
-        if not fastavro.validate(value, schema, raise_errors=False):  # the writer alone would take numbers out of range
+        if not fastavro.validate(value, to_write, raise_errors=False):  # the writer alone would take numbers out of range
             try:
-                fastavro.validate(value, schema)  # again, for the text: to make one for each branch of a union takes long
+                fastavro.validate(value, to_write)  # again, for the text: to make one for each branch of a union takes long
             except ValidationError as error:
                 raise ValueError(str(error)) from error
         if has_floats:
-            _check_floats(value, schema, named, record_name(text))
-        fastavro.schemaless_writer(sink, schema, value, strict_allow_default=True)
+            _check_floats(value, to_write, named, record_name(text))
+        fastavro.schemaless_writer(sink, to_write, value, strict_allow_default=True)
         return sink.getvalue()
 
     def decode(data: bytes) -> Any:
@@ -190,6 +191,20 @@ def avro_codec(text: str, reader: str | None = None) -> EncodeAndDecode:
         return value
 
     return encode, decode
+
+
+@lru_cache(maxsize=64)
+def _writing_schema(text: str) -> tuple[Any, dict[str, Any]]:
+    """The schema with defaults as fastavro takes values of their types, which writes them for what is left out, and those in it that have names."""
+    import fastavro
+
+    try:
+        schema = with_read_defaults(text)
+    except (ValueError, OverflowError):  # a default that is no value, or none of Python
+        return parsed_schema(text)
+    named: dict[str, Any] = {}
+    fastavro.parse_schema(schema, named)
+    return schema, named
 
 
 @lru_cache(maxsize=64)

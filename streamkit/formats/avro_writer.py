@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Mask
+from streamkit.formats.avro_defaults import written_default
 from streamkit.formats.avro_schema import UNITS, branches_of, chosen_branches, kind_of, parsed_schema, resolved
 from streamkit.formats.pieces import constant, grouped, integers, joined, of_width, ragged, replaced, spread, varints, with_length
 from streamkit.repeated_keys import repeated_keys
@@ -25,7 +26,6 @@ WrittenValues: TypeAlias = "tuple[pa.Array, Mask]"  # the bytes of each value, a
 WriteNode: TypeAlias = Callable[[pa.Array], WrittenValues]  # writes values; those of most nodes are never null
 _EXACT = 1 << 53  # whole numbers up to here are doubles
 _RANGES = {"int": (-(1 << 31), (1 << 31) - 1), "long": (-(1 << 63), (1 << 63) - 1)}
-_NO_DEFAULT = object()
 
 
 def written_rows(text: str, rows: pa.RecordBatch, write_one: Callable[[int], bytes]) -> pa.Array:
@@ -138,14 +138,11 @@ def _record_node(schema: Any, named: Mapping[str, Any], columns: tuple[tuple[str
 
 
 def _default(field: Any, named: Mapping[str, Any]) -> bytes | None:
-    """The bytes of a field's default, if it is a plain one."""
-    schema, default = resolved(field["type"], named), field.get("default", _NO_DEFAULT)
-    if default is None and isinstance(schema, list):
-        nulls = [number for number, branch in enumerate(schema) if kind_of(branch) == "null"]
-        return _varint(nulls[0]) if nulls else None
-    if isinstance(schema, dict) and default in ([], {}) and schema["type"] in ("array", "map"):
-        return b"\0"
-    return None
+    """The bytes of a field's default; None if it has none that is a value of its type."""
+    try:
+        return written_default(field["type"], named, field["default"]) if "default" in field else None
+    except ValueError:
+        return None
 
 
 def _unsure(values: Any) -> WrittenValues:

@@ -154,21 +154,22 @@ def _check_readable(state: ScriptState, known: StoredSource | None, stored: Stor
     except SchemaError as error:
         reason = str(error).partition("; expected")[0]
         raise state.error(f"no record of the topic {topic.name} could be read: {reason}; expected another topic", span) from None
-    if keys is None:
+    types = {str(one["name"]): str(one["type"]) for one in stored.columns}
+    former = {} if known is None else {str(one["name"]): str(one["type"]) for one in known.columns}
+    declared = decoding.key.select(name for name in decoding.key.names if former.get(name) != types.get(name))
+    if keys is None or not len(declared):  # a key of before stays, whatever keys others have registered since
         return
-    if missing := _lacking(decoding.keys, keys, decoding.key):
+    if missing := _lacking(decoding.keys, keys, declared):
         raise state.error(
             f"the keys of the topic {topic.name} have {keys} in the registry, and no {', '.join(missing)}, which would be null; expected "
             f"{', '.join(f'{quoted_name(one.name)} {ksql_type(one.type)}' for one in keys)} as the key",
             span,
         )
-    types = {str(one["name"]): str(one["type"]) for one in stored.columns}
-    former = {} if known is None else {str(one["name"]): str(one["type"]) for one in known.columns}
     alone = keys[VALUE].type if keys.names == (VALUE,) else struct_of((one.name, one.type) for one in keys)
     is_written = format.schema is not None and not stored.is_read_only
     defaults = {} if newest is None else defaults_in(newest)
-    for one in decoding.key:
-        if one.name in BOUNDS or former.get(one.name) == types[one.name]:
+    for one in declared:
+        if one.name in BOUNDS:
             continue
         its = keys[one.name].type if one.name in keys else alone
         is_read = not is_unreadable(decoding.keys, one.type, its)

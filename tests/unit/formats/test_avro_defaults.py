@@ -112,6 +112,18 @@ def test_a_default_is_the_value_that_it_means(place):
             written(new, value({"id": 1, "d": meant}))[0].as_py())), (type, default)  # fmt: skip
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_a_field_that_is_left_out_is_written_as_its_default(place):
+    """As columns, and one by one: rows without a field that others have added are what their writer would write."""
+    for type, default, meant in DEFAULTS:
+        old, new = schemas(place, type, default)
+        _, value = PLACES[place]
+        rows = Codec(Format("avro", json.dumps(old))).decode(written(old, value({"id": 1})))
+        codec, expected = Codec(Format("avro", json.dumps(new))), written(new, value({"id": 1, "d": meant}))
+        assert codec.encode(rows) == expected, (type, default)
+        assert codec.value_writer()(value({"id": 1})) == expected[0].as_py(), (type, default)
+
+
 def test_a_column_that_no_schema_has_is_null_in_values_of_each():
     """So is a field within a record; a field that the newest schema has without a default stays an error in values that lack it."""
     inner = {"type": "record", "name": "inner", "fields": [{"name": "a", "type": "int"}]}

@@ -10,6 +10,8 @@ import fastavro
 import pytest
 
 from streamkit.errors import SqlError
+from streamkit.formats.codec import schema_made_of
+from streamkit.schema import Schema
 
 pytestmark = pytest.mark.foreign("registry")
 RECORD = {"type": "record", "name": "Key", "fields": [{"name": "K", "type": "string"}]}
@@ -134,3 +136,18 @@ def test_a_key_that_the_subject_does_not_take_is_an_error_of_insert(sql, registr
         f"CREATE STREAM N (K INT KEY, F INT) WITH (KAFKA_TOPIC = '{topic}', FORMAT = 'AVRO'); INSERT INTO N VALUES (8, 2)"
     )
     assert [row["K"] for row in sql.query("SELECT K FROM S").to_pylist()] == ["7", "8"]
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+def test_a_declaration_changes_whatever_keys_others_have_registered_since(sql, client, topic, format):
+    """ALTER and OR REPLACE keep its key, so they judge the columns alone; a new declaration is judged by the newest keys."""
+    given = f"WITH (KAFKA_TOPIC = '{topic}', FORMAT = '{format}', PARTITIONS = 1)"
+    sql.execute(f"CREATE STREAM A (K STRING KEY, V INT) {given}; INSERT INTO A VALUES ('a', 1)")
+    client.set_compatibility(f"{topic}-key", "NONE")
+    other = schema_made_of(format.lower(), Schema.parse("ID string"))
+    client.id_of(f"{topic}-key", format, other, register=True)
+    sql.execute(f"ALTER STREAM A ADD COLUMN W INT; CREATE OR REPLACE STREAM A (K STRING KEY, V INT, W INT, X INT) {given}")
+    sql.execute("INSERT INTO A VALUES ('b', 2, 3, 4)")
+    assert [tuple(row.values()) for row in sql.query("SELECT * FROM A").to_pylist()] == [("a", 1, None, None), ("b", 2, 3, 4)]
+    with pytest.raises(SqlError, match="have ID string in the registry, and no K"):
+        sql.execute(f"CREATE STREAM B (K STRING KEY, V INT) {given}")
