@@ -17,6 +17,7 @@ import pyarrow as pa
 from streamkit.dsl.topology import Topology
 from streamkit.errors import ConfigError, SqlError, SqlFault, StreamKitError, TopologyError
 from streamkit.functions.python import UserDefinedFunction
+from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.log import Log
 from streamkit.plan.location import IN_PYTHON, user_location
 from streamkit.sql.execution.appending import appended
@@ -309,6 +310,8 @@ class SqlSession:
             return results
         waiting = waiting_for_nobody(self.log)
         told = "waits for a server; start `streamkit sql serve` unless one runs already"
+        if self.log.location == IN_MEMORY:
+            told = 'waits for a session that runs it; open one as sk.SqlSession(log, engine="local"), as no server has a log in memory'
         return [replace(one, note=f"{one.query_id} {told}") if one.query_id in waiting else one for one in results]
 
     def _state(self, text: ScriptText) -> ScriptState:

@@ -72,7 +72,10 @@ def test_statements_are_executed(log, ksql):
     )
     assert first["statementText"] == CLICKS and first["warnings"] == []
     assert second["warnings"] == [
-        {"message": "CTAS_TOTALS_1 waits for a server; start `streamkit sql serve` unless one runs already"}
+        {
+            "message": 'CTAS_TOTALS_1 waits for a session that runs it; open one as sk.SqlSession(log, engine="local"), '
+            "as no server has a log in memory"
+        }
     ]
     assert second["commandStatus"]["queryId"] == "CTAS_TOTALS_1" and second["commandId"] == "table/`totals`/create"
     assert first["commandSequenceNumber"] == second["commandSequenceNumber"] == 1
