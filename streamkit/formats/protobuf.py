@@ -143,7 +143,7 @@ def _value(field: Any, declared: Any) -> Getter:
 
 
 def _names_of(enum: Any) -> Getter:
-    names = {number: value.name for number, value in enum.values_by_number.items()}
+    names = {value.number: value.name for value in reversed(enum.values)}  # of several, the first, as Protobuf does
     return lambda number: names.get(number) or str(number)
 
 

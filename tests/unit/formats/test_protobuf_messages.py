@@ -111,3 +111,19 @@ def test_a_decimal_without_digits() -> None:
         codec.encode(pa.RecordBatch.from_pylist([{"p": Decimal("-2.5")}], schema=codec.columns.arrow))
     ).to_pylist()
     assert found == {"p": Decimal("-2.5")}
+
+
+def test_an_enum_with_aliases_has_the_first_name_of_a_number() -> None:
+    """As Protobuf's own readers say it."""
+    text = 'syntax = "proto3"; enum E { option allow_alias = true; A = 0; B = 1; BB = 1; C = 2; } message O { E e = 1; repeated E m = 2; }'
+    codec = Codec(declare_format("protobuf", text))
+    file = compiled(text)
+    made = file.class_of(file.named(""))
+    values = [made(e=1, m=[0, 1, 2, 1, 7]).SerializeToString(), made(e=2).SerializeToString()]
+    assert codec.decode(pa.array(values, pa.binary())).to_pylist() == [
+        {"e": "B", "m": ["A", "B", "C", "B", "7"]},
+        {"e": "C", "m": []},
+    ]
+    assert codec.decode(codec.encode(pa.RecordBatch.from_pylist([{"e": "BB", "m": ["B"]}]))).to_pylist() == [
+        {"e": "B", "m": ["B"]}
+    ]
