@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -52,6 +52,7 @@ from streamkit.formats.format import (
     format_of,
     key_settings,
 )
+from streamkit.formats.grown_schema import grown_schema
 from streamkit.formats.json_references import bundled
 from streamkit.formats.json_schema import (
     check_json_schema,
@@ -399,6 +400,17 @@ class Codec:
                 f"the newest schema of the subject {self.subject()} refers to {names}, so SQL adds no field to it; expected columns that it has, or a "
                 "schema with these in the registry before"
             )
+
+    def grown(self, schema: str, wanted: str) -> str:
+        """A schema of the subject with the fields that another one has besides, as `grown_schema` makes it."""
+        former = self._former(self.subject(schema)) if self.format.name == "protobuf" else ()
+        return grown_schema(self.format.name, schema, wanted, self.format.setting(MESSAGE), former)
+
+    def _former(self, subject: str) -> Iterator[str]:
+        """The texts of all versions of a subject, each once it is wanted."""
+        if self.registry is not None:
+            for version in self.registry.versions(subject):
+                yield self.registry.version(subject, version).text
 
     def is_registered(self) -> bool:
         """Whether the subject has the format's schema, in any version."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,14 +23,18 @@ _WITHOUT_LABEL = re.compile(r"^( +)(?!optional |repeated |message |map<)(\S+ \w+
 _NUMBERS_KEPT = range(19_000, 20_000)  # by Protobuf itself
 
 
-def grown_schema(format: str, schema: str, wanted: str, message: str = "") -> str:
+def grown_schema(format: str, schema: str, wanted: str, message: str = "", former: Iterable[str] = ()) -> str:
     """
     A schema with the fields that another one has, and it has not; that one is made of columns.
 
-    `message` is the one of a Protobuf file that values are. SchemaError for a schema that takes no field, as of Avro one that is no record, and for
-    one that nobody could read then, as where Protobuf has reserved the name.
+    `message` is the one of a Protobuf file that values are, and `former` versions have used numbers that no field gets again. SchemaError for a schema
+    that takes no field, as of Avro one that is no record, and for one that nobody could read then, as where Protobuf has reserved the name.
     """
-    return _CHECKS[format](_GROWN[format](schema, wanted, message))
+    if format == "protobuf":
+        return check_protobuf(_grown_protobuf(schema, wanted, message, former))
+    if format == "avro":
+        return check_avro_schema(_grown_avro(schema, wanted))
+    return check_json_schema(_grown_json(schema, wanted))
 
 
 def with_avro_fields(schema: str, new: Schema) -> str:
@@ -57,12 +61,12 @@ def with_avro_fields(schema: str, new: Schema) -> str:
         start += "_"
 
 
-def _grown_avro(schema: str, wanted: str, message: str) -> str:
+def _grown_avro(schema: str, wanted: str) -> str:
     known = columns_of_avro(schema)
     return with_avro_fields(schema, Schema(tuple(one for one in columns_of_avro(wanted) if one.name not in known)))
 
 
-def _grown_json(schema: str, wanted: str, message: str) -> str:
+def _grown_json(schema: str, wanted: str) -> str:
     root = json.loads(schema)
     properties = object_within(root)["properties"]
     added = object_within(json.loads(wanted))["properties"]
@@ -90,11 +94,11 @@ class _MadeField:
         return f"{nested}  {self.label}{type} {self.name} = {number}{self.end}\n"
 
 
-def _grown_protobuf(schema: str, wanted: str, message: str) -> str:
-    """The text with more lines in its message; their numbers are greater than all numbers that it uses or reserves."""
+def _grown_protobuf(schema: str, wanted: str, message: str, former: Iterable[str]) -> str:
+    """The text with more lines in its message; their numbers are greater than all that it or a former version uses or reserves."""
     found = _message(schema, wanted, message)
     names = {field.name for field in found.fields}
-    number, lines = _last_number(found), list[str]()
+    number, lines = max([_last_number(found), *_numbers_before(former, found.full_name)]), list[str]()
     for field in _made_fields(wanted):
         if field.name in names:
             continue
@@ -140,6 +144,15 @@ def _made_fields(text: str) -> Iterator[_MadeField]:
             yield _MadeField(field[1], field[2], field[3], field[4], nested.get(own, ""))
 
 
+def _numbers_before(former: Iterable[str], message: str) -> Iterator[int]:
+    """The greatest number of each former version that has a message of a name."""
+    for text in former:
+        try:
+            yield _last_number(compiled(text).named(message))
+        except SchemaError:  # it has no such message, or imports files of other subjects
+            continue
+
+
 def _last_number(message: Any) -> int:
     """The greatest number that a message uses, or says that nobody uses."""
     from google.protobuf import descriptor_pb2
@@ -167,7 +180,3 @@ def _end_of(text: str, message: Any) -> int:
     raise SchemaError(
         f"the schema of the message {message.full_name} is no text of a .proto file, so no field can be added to it"
     )
-
-
-_CHECKS: Mapping[str, Callable[[str], str]] = {"avro": check_avro_schema, "json": check_json_schema, "protobuf": check_protobuf}
-_GROWN: Mapping[str, Callable[[str, str, str], str]] = {"avro": _grown_avro, "json": _grown_json, "protobuf": _grown_protobuf}

@@ -101,6 +101,13 @@ class Registry:
             return False
         return True
 
+    def versions(self, subject: str) -> list[int]:
+        """The numbers of all versions of a subject, the oldest first; none if there is no such subject."""
+        try:
+            return sorted(self._asked("GET", f"/subjects/{_quoted(subject)}/versions"))
+        except _MissingError:
+            return []
+
     def version(self, subject: str, version: int) -> Registered:
         """A version of a subject; SchemaError if there is none."""
 

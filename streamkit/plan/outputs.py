@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import Codec, schema_made_of, with_newest_schema
-from streamkit.formats.format import KEY_FORMAT, MESSAGE, NULLS, OF_WRITERS, USE_LATEST, Format
-from streamkit.formats.grown_schema import grown_schema
+from streamkit.formats.format import KEY_FORMAT, NULLS, OF_WRITERS, USE_LATEST, Format
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
 from streamkit.plan.encoding import Encoded, other_settings, with_schema, with_subject_of_keys
@@ -259,7 +258,7 @@ def _under_subject(its: Format, written: Encoded, topic: str, *, with_key: bool)
         if newest.setting(USE_LATEST) == "true":
             raise
     wanted = schema_made_of(its.name, nullable.select(name for name in nullable.names if name not in written.key))
-    grown = replace(newest, schema=grown_schema(its.name, newest.schema, str(wanted), its.setting(MESSAGE)))
+    grown = replace(newest, schema=Codec(newest, topic=its.topic or topic).grown(newest.schema, str(wanted)))
     written.under(grown, with_key=with_key)
     return grown
 

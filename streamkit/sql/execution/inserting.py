@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -249,7 +249,10 @@ def _in_format(state: ScriptState, known: StoredSource, topic: Topic, rows: pa.T
     """Rows as bytes of keys and values."""
     written = state.reading_for(topic).encoded(known)
     found: dict[str, pa.Array] = {}
-    parts = ((KEY, written.keys, written.key), (VALUE, written.format, written_columns(known, written)))
+    judged = written
+    if topic.format is not None and topic.format.has_registry and not written.format.has_registry:  # which has not been asked yet
+        judged = replace(written, format=replace(written.format, settings=topic.format.settings))
+    parts = ((KEY, written.keys, written.key), (VALUE, written.format, written_columns(known, judged)))
     for part, format, columns in parts:
         if part == VALUE and DELETED in rows.column_names:
             found |= {VALUE: pa.nulls(rows.num_rows, pa.binary()), DELETED: rows.column(DELETED)}

@@ -8,8 +8,7 @@ from streamkit.data_type import fields_of, inner_types, is_nested, to_arrow
 from streamkit.errors import SchemaError, StreamKitError
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.codec import Codec, format_of_keys, schema_made_of, with_newest_schema
-from streamkit.formats.format import AUTO_REGISTER, KEY_FORMAT, KEY_SCHEMA, MESSAGE, WINDOW, Format
-from streamkit.formats.grown_schema import grown_schema
+from streamkit.formats.format import AUTO_REGISTER, KEY_FORMAT, KEY_SCHEMA, WINDOW, Format
 from streamkit.formats.windowed_keys import without_bounds
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.alteration import Alteration
@@ -133,8 +132,9 @@ def _next_format(its: Format, written: Encoded, *, is_said: bool) -> Format | No
         return None if wanted is None else replace(its, schema=wanted)
     if has_all(there[-1], names):
         return there[-1]
-    Codec(its, topic=its.topic).check_takes_fields()
-    return replace(its, schema=grown_schema(its.name, str(there[-1].schema), str(wanted), its.setting(MESSAGE)))
+    codec = Codec(its, topic=its.topic)
+    codec.check_takes_fields()
+    return replace(its, schema=codec.grown(str(there[-1].schema), str(wanted)))
 
 
 def _check_registers(format: Format, name: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 
 import pytest
 
@@ -351,6 +352,25 @@ def test_a_field_that_protobuf_refuses_is_not_registered(rows, client, made, top
     with pytest.raises(SqlError, match=f"the Protobuf file cannot be read: .*{said}"):
         rows.execute("ALTER STREAM S ADD COLUMN N INT")
     assert client.latest(f"{topic}-value").id == known
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "ALTER STREAM S ADD COLUMN N INT",
+        "INSERT INTO B VALUES ('a', 1)",
+        "INSERT INTO B SELECT K, V AS N FROM J",
+    ],
+)
+def test_a_number_of_a_former_version_is_not_used_again(rows, client, made, topic, write):
+    """A reader of that version would take the one field for the other, and a registry that heeds all versions refuses it."""
+    made('syntax = "proto3"; message Order { int32 V = 1; string X = 3; map<string,int32> M = 7; }', "PROTOBUF")
+    client.set_compatibility(f"{topic}-value", "NONE")
+    client.id_of(f"{topic}-value", "PROTOBUF", 'syntax = "proto3"; message Order { int32 V = 1; }', register=True)
+    rows.execute(f"{over(topic, 'V INT', 'PROTOBUF')}; {over(topic, 'N INT', 'PROTOBUF', name='B')}")
+    rows.execute(write)
+    assert read(rows, "S") is not None
+    assert re.search(r"\bN = 8;", client.latest(f"{topic}-value").text)
 
 
 def test_nulls_that_json_does_not_have_are_left_out(rows, log, made, topic):

@@ -78,3 +78,24 @@ def test_keys_of_one_are_keys_of_the_other(registry, format, there):
                 assert None not in [row["K"] for row in rows], (name, there, declared)
             assert len({bytes(record["key"])[:5] for record in log.read(f"types-{number}").to_pylist()}) == 1, (there, declared)
     assert there in accepted
+
+
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("write", ["VALUES ('b', 2, 3)", "SELECT K, V, 3 AS X FROM J{number}"])
+def test_a_declaration_may_have_one_column_more_and_lack_another(registry, format, dialect, write):
+    """Its first row adds the one, and has null for the other."""
+    settings = {"streamkit.sql.dialect": dialect, "schema.registry.url": registry.url}
+    number = next(NUMBERS)
+    with sk.open_log(":memory:") as log, sk.SqlSession(log, engine="local", settings=settings) as sql:
+        given = f"WITH (KAFKA_TOPIC = 'types-{number}', VALUE_FORMAT = '{format}', PARTITIONS = 1)"
+        sql.execute(
+            f"CREATE STREAM A{number} (K STRING KEY, V INT, W STRING) {given}; INSERT INTO A{number} VALUES ('a', 1, 'w');"
+            f"CREATE STREAM B{number} (K STRING KEY, V INT, X INT) {given}; CREATE STREAM J{number} (K STRING KEY, V INT) WITH (KAFKA_TOPIC = "
+            f"'types-{number}-j', VALUE_FORMAT = 'JSON', PARTITIONS = 1); INSERT INTO J{number} VALUES ('b', 2)"
+        )
+        sql.execute(f"INSERT INTO B{number} {write.format(number=number)}")
+        assert sql.catch_up(60)
+        assert {"V": 2, "X": 3} in sql.query(f"SELECT V, X FROM B{number}").to_pylist()
+        (lacking,) = (row["W"] for row in sql.query(f"SELECT V, W FROM A{number}").to_pylist() if row["V"] == 2)
+        assert not lacking, "of Protobuf it may be an empty text"
