@@ -7,6 +7,7 @@ from dataclasses import replace
 from streamkit.data_type import fields_of, inner_types, is_nested, to_arrow
 from streamkit.errors import SchemaError, StreamKitError
 from streamkit.expressions.ksql.signature import without_times
+from streamkit.formats.avro_schema import is_record
 from streamkit.formats.codec import Codec, format_of_keys, schema_made_of, with_newest_schema
 from streamkit.formats.format import AUTO_REGISTER, KEY_FORMAT, KEY_SCHEMA, WINDOW, Format
 from streamkit.formats.windowed_keys import without_bounds
@@ -45,21 +46,35 @@ def let_write(
     found = state.definitions.find_topic(topic)
     if written is None or found is None or found.format is None or not written.format.has_registry:
         return
-    what = "keys"
+    let_write_keys(state, topic, written, source, span)
+    its = format_of_subject(written.format, found.format, topic)
     try:
-        _check_keys(written, found)
-        what, its = "values", format_of_subject(written.format, found.format, topic)
         if next := _next_format(its, written, is_said=is_said):
             written.under(next, with_key=written.format.setting(KEY_FORMAT) is None)
     except SchemaError as error:
-        reason = str(error)
-        if "\n" not in reason:  # else it shows both schemas, and says what to do
-            reason = (
-                f"{reason.partition('; expected')[0]}; expected columns as the newest schema of the subject has them, to which a query casts, or "
-                "another topic"
-            )
-        raise state.error(f"{source} cannot write {what} of the topic {topic} behind its registry: {reason}", span) from None
+        raise state.error(_refused(source, "values", topic, error), span) from None
     grow_schema(state, topic, written, span, is_said=is_said)
+
+
+def let_write_keys(state: ScriptState, topic: str, written: Encoded | None, source: str, span: TextSpan) -> None:
+    """Let a stream or table write keys to a topic behind a registry, as rows and deletions have them; TopologyError if it could not."""
+    found = state.definitions.find_topic(topic)
+    if written is None or found is None:
+        return
+    try:
+        _check_keys(written, found)
+    except SchemaError as error:
+        raise state.error(_refused(source, "keys", topic, error), span) from None
+
+
+def _refused(source: str, what: str, topic: str, error: SchemaError) -> str:
+    reason = str(error)
+    if "\n" not in reason:  # else it shows both schemas, and says what to do
+        reason = (
+            f"{reason.partition('; expected')[0]}; expected columns as the newest schema of the subject has them, to which a query casts, or "
+            "another topic"
+        )
+    return f"{source} cannot write {what} of the topic {topic} behind its registry: {reason}"
 
 
 def _check_keys(written: Encoded, topic: Topic) -> None:
@@ -76,6 +91,8 @@ def _check_keys(written: Encoded, topic: Topic) -> None:
         return
     newest = with_newest_schema(keys, topic.name, KEY)
     if newest.schema is not None:  # equal keys have equal bytes, so it gets no second one: this says why it does not take them
+        if keys.name == "avro" and not is_record(newest.schema):
+            raise SchemaError(f"its keys are {newest.schema}, without the record that SQL writes around them")
         value_columns(newest, columns, ())
     else:
         _check_registers(made.format, topic.name)

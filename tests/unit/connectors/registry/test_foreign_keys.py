@@ -131,6 +131,9 @@ def test_a_key_that_the_subject_does_not_take_is_an_error_of_insert(sql, registr
             SqlError, match=r"S cannot write keys of the topic .*its schema has 'K' as int, and string is written"
         ):
             sql.execute(statement)
+    sql.execute(f"CREATE TABLE T (K STRING PRIMARY KEY, F INT) WITH (KAFKA_TOPIC = '{topic}', FORMAT = 'AVRO')")
+    with pytest.raises(SqlError, match=r"T cannot write keys of the topic .*its schema has 'K' as int, and string is written"):
+        sql.execute("DELETE FROM T WHERE K = '7'")
     assert client.latest(f"{topic}-key") == known
     sql.execute(
         f"CREATE STREAM N (K INT KEY, F INT) WITH (KAFKA_TOPIC = '{topic}', FORMAT = 'AVRO'); INSERT INTO N VALUES (8, 2)"
@@ -151,3 +154,19 @@ def test_a_declaration_changes_whatever_keys_others_have_registered_since(sql, c
     assert [tuple(row.values()) for row in sql.query("SELECT * FROM A").to_pylist()] == [("a", 1, None, None), ("b", 2, 3, 4)]
     with pytest.raises(SqlError, match="have ID string in the registry, and no K"):
         sql.execute(f"CREATE STREAM B (K STRING KEY, V INT) {given}")
+
+
+@pytest.mark.parametrize("compatibility", ["BACKWARD", "NONE"])
+@pytest.mark.parametrize("write", ["INSERT INTO T VALUES (8, 2)", "DELETE FROM T WHERE K = 7"])
+def test_keys_without_a_record_are_not_written(sql, registry, log, client, topic, compatibility, write):
+    """A row or deletion would have another key than that of the others."""
+    settings = {"schema.registry.url": registry.url, "key.format": "avro"}
+    log.create_topic(topic, partitions=1, format="avro", format_settings=settings)
+    sent(log, client, topic, "int", 7, 1)
+    client.set_compatibility(f"{topic}-key", compatibility)
+    known = client.latest(f"{topic}-key")
+    sql.execute(f"CREATE TABLE T (K INT PRIMARY KEY, F INT) WITH (KAFKA_TOPIC = '{topic}', FORMAT = 'AVRO')")
+    with pytest.raises(SqlError, match=r"T cannot write keys of the topic .* without the record that SQL writes around them"):
+        sql.execute(write)
+    assert client.latest(f"{topic}-key") == known
+    assert sql.query("SELECT K, F FROM T").to_pylist() == [{"K": 7, "F": 1}]
