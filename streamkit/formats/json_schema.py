@@ -165,7 +165,8 @@ def _type(schema: Any, root: Mapping[str, Any], name: str, depth: int) -> str:
         if kinds == "object" and isinstance(schema.get("additionalProperties"), dict):
             return map_of("string", _type(schema["additionalProperties"], root, name, depth + 1))
     raise SchemaError(
-        f"the property {name!r} of the JSON Schema has no one type: {json.dumps(schema)[:120]}; name the columns by schema="
+        f"the property {name!r} of the JSON Schema has no one type: {json.dumps(schema)[:120]}; expected a type, or "
+        "names of columns without it"
     )
 
 
