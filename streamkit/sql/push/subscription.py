@@ -38,11 +38,13 @@ class PushQuery:
     The rows of a query that goes on, as Arrow batches, for as long as it is not closed; use it in a `with` block, or close it.
 
     Iterate over it, or ask with `poll`. Rows of a table have `_deleted` beside their columns: the key of such a row has none any more. It may
-    be closed by any thread, and is iterated by one. With a `limit` it ends after so many rows.
+    be closed by any thread, and is iterated by one. With a `limit` it ends after so many rows. Each batch has the `schema`, whose columns may
+    all be null, as a deletion has them.
     """
 
     def __init__(self, rows: PushedRows, limit: int | None = None, closed: Callable[[PushQuery], None] | None = None) -> None:
         self._rows = rows
+        self._schema = pa.schema([field.with_nullable(True) for field in rows.schema])
         self._left = limit
         self._closed = closed
         self._leaves_out_deletions = False
@@ -52,7 +54,7 @@ class PushQuery:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the rows."""
-        return self._rows.schema
+        return self._schema
 
     @property
     def is_closed(self) -> bool:
@@ -69,12 +71,17 @@ class PushQuery:
             except BaseException:
                 self._end()
                 raise
-            if batch is not None and self._leaves_out_deletions and DELETED in batch.schema.names:
-                batch = batch.filter(pc.invert(pc.fill_null(batch.column(DELETED), False)))
-            if batch is not None and self._left is not None:
-                batch = batch.slice(0, self._left)
-                self._left -= batch.num_rows
-            return batch
+            return None if batch is None else self._given(batch)
+
+    def _given(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that are given of those that were made, with the columns that are announced, whatever has made them."""
+        batch = pa.RecordBatch.from_arrays([batch.column(name) for name in self._schema.names], schema=self._schema)
+        if self._leaves_out_deletions and DELETED in self._schema.names:
+            batch = batch.filter(pc.invert(pc.fill_null(batch.column(DELETED), False)))
+        if self._left is not None:
+            batch = batch.slice(0, self._left)
+            self._left -= batch.num_rows
+        return batch
 
     def leave_out_deletions(self) -> None:
         """Give rows alone from now on, for who cannot be told of deletions; a limit counts what is given."""

@@ -10,6 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import streamkit as sk
 from streamkit.errors import ConfigError, SqlError
 from streamkit.notebook.query_watch import QueryWatch
+from tests.kit.waiting import wait_until
 from tests.unit.notebook.conftest import execute, notebook_of, send_orders
 
 
@@ -81,6 +82,26 @@ def test_a_query_that_goes_on_moves(shell, log):
     assert "<td>501</td>" in watch._repr_html_() or "501" in watch._repr_html_()
     watch._query.close()
     assert "The query has ended." in repr(watch)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM per_customer EMIT CHANGES",
+        "SELECT customer, COUNT(*) AS n FROM orders WINDOW TUMBLING (SIZE 1000 DAYS) GROUP BY customer EMIT CHANGES",
+    ],
+)
+def test_counts_move(shell, log, query):
+    """Of a table and by windows, whose counts are null of keys that are gone."""
+    with sk.SqlSession(log, engine="local") as session:
+        shell.user_ns["session"] = session
+        session.execute("CREATE TABLE per_customer AS SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer")
+        assert session.catch_up(60)
+        watch = shell.run_cell_magic("sql", "live --on session", f"SET 'auto.offset.reset' = 'earliest'; {query}")
+        wait_until(lambda: "7 rows so far" in repr(watch))
+        assert {row[1] for row in watch._values["rows"]} == {"10"}
+        watch.close()
+        assert "7 rows so far" in repr(watch)
 
 
 @pytest.mark.parametrize("line", ["1name", "a b", "--on", "--off"])

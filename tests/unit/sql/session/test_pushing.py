@@ -9,6 +9,7 @@ import pytest
 
 import streamkit as sk
 from streamkit.errors import SchemaError, SqlError, StreamKitError, TopicNotFoundError
+from streamkit.sql.session import SqlSession
 from tests.kit.waiting import wait_until
 
 CLICKS = "CREATE STREAM clicks (who STRING KEY, page STRING, n INT)"
@@ -325,3 +326,70 @@ def test_a_limit_counts_what_is_given(clicks, sql):
         rows.leave_out_deletions()
         found = [one for batch in rows for one in batch.to_pylist()]
     assert [one["_deleted"] for one in found] == [False, False] and {one["id"] for one in found} < {"c", "d", "e"}
+
+
+FOLLOWED = """
+    CREATE STREAM clicks (who STRING KEY, page STRING, n INT, at TIMESTAMP, tags ARRAY<STRING>, place STRUCT<x INT>, m MAP<STRING, INT>)
+        WITH (PARTITIONS = 1, RETENTION_MS = -1);
+    CREATE TABLE users (who STRING PRIMARY KEY, age INT);
+    CREATE TABLE totals AS SELECT page, COUNT(*) AS c, COLLECT_LIST(n) AS l FROM clicks GROUP BY page;
+    CREATE TABLE largest AS SELECT page, MAX(n) AS c FROM clicks GROUP BY page;
+    CREATE TABLE daily AS SELECT page, COUNT(*) AS c FROM clicks WINDOW TUMBLING (SIZE 1 DAY) GROUP BY page;
+    CREATE STREAM next AS SELECT who, n + 1 AS c, COALESCE(n, 0) AS d FROM clicks;
+    INSERT INTO clicks (_timestamp, who, page) VALUES (1000, 'eve', 'old');
+    INSERT INTO clicks (who, page, n, tags) VALUES ('ann', 'home', 1, ARRAY('x')), ('bob', 'cart', 2, ARRAY('y', 'z'));
+    INSERT INTO users VALUES ('ann', 30);
+    SET 'auto.offset.reset' = 'earliest'
+"""
+QUERIES_THAT_GO_ON = (
+    "SELECT * FROM totals EMIT CHANGES",
+    "SELECT c FROM totals EMIT CHANGES",
+    "SELECT c + 1 AS x FROM totals EMIT CHANGES",
+    "SELECT page, c FROM totals WHERE c > 0 EMIT CHANGES",
+    "SELECT page, c AS _c, l FROM totals EMIT CHANGES LIMIT 1",
+    "SELECT * FROM largest EMIT CHANGES",
+    "SELECT * FROM daily EMIT CHANGES",
+    "SELECT window_start AS s, window_end AS e, c FROM daily EMIT CHANGES",
+    "SELECT * FROM users EMIT CHANGES",
+    "SELECT * FROM clicks EMIT CHANGES",
+    "SELECT *, _timestamp, _offset, _partition, _headers FROM clicks EMIT CHANGES",
+    "SELECT * FROM next EMIT CHANGES",
+    "SELECT 1 AS one, TRUE AS yes, 'x' AS text, who FROM clicks EMIT CHANGES",
+    "SELECT who, ARRAY(1, 2) AS a, STRUCT(n AS x, 1 AS y) AS s, MAP('k', 1) AS m FROM clicks EMIT CHANGES",
+    "SELECT who, EXPLODE(tags) AS tag FROM clicks EMIT CHANGES",
+    "SELECT who, n FROM clicks PARTITION BY n EMIT CHANGES",
+    "SELECT page, COUNT(*) AS n FROM clicks GROUP BY page EMIT CHANGES",
+    "SELECT page, COUNT(*) AS n, ARRAY(COUNT(*)) AS a FROM clicks GROUP BY page HAVING COUNT(*) > 0 EMIT CHANGES",
+    "SELECT page, COUNT(*) AS n FROM clicks WINDOW TUMBLING (SIZE 1 DAY) GROUP BY page EMIT CHANGES",
+    "SELECT page, COUNT(*) AS n, window_start, window_end FROM clicks WINDOW SESSION (1 HOUR) GROUP BY page EMIT CHANGES",
+    "SELECT page, COUNT(*) AS n FROM clicks WINDOW TUMBLING (SIZE 1 DAY, GRACE PERIOD 0 SECONDS) GROUP BY page EMIT FINAL",
+    "SELECT COUNT(*) AS n FROM clicks EMIT CHANGES",
+    "SELECT t.page, t.c, m.c AS d FROM totals t JOIN largest m ON t.page = m.page EMIT CHANGES",
+    "SELECT t.page, t.c, m.c AS d FROM totals t FULL JOIN largest m ON t.page = m.page EMIT CHANGES",
+    "SELECT c.who, u.age FROM clicks c LEFT JOIN users u ON c.who = u.who EMIT CHANGES",
+    "SELECT c.page, t.c FROM clicks c JOIN totals t ON c.page = t.page EMIT CHANGES",
+    "SELECT c.who, d.c FROM clicks c JOIN next d WITHIN 1 DAY ON c.who = d.who EMIT CHANGES",
+    "PRINT clicks FROM BEGINNING",
+    "PRINT totals FROM BEGINNING",
+)
+
+
+@pytest.fixture(scope="module")
+def followed():
+    """A session whose queries have filled streams and tables."""
+    with sk.open_log(":memory:") as log, SqlSession(log, engine="local") as session:
+        session.execute(FOLLOWED)
+        assert session.catch_up(60)
+        yield session
+
+
+@pytest.mark.parametrize("text", QUERIES_THAT_GO_ON)
+def test_batches_have_the_columns_that_are_announced(followed, text):
+    """Whatever makes them: so they are one table, all of whose columns may be null, as deletions have them; also once it is closed."""
+    (result,) = followed.execute(text)
+    with result.subscription as rows:
+        announced = rows.schema
+        batch = next(one for one in iter(lambda: rows.poll(10.0), None) if one.num_rows)
+        assert pa.Table.from_batches([batch], announced).num_rows
+        assert all(field.nullable for field in announced)
+    assert rows.schema == announced == batch.schema
