@@ -24,6 +24,7 @@ from streamkit.plan.expression import Call, Cast, Expression, Literal, Reference
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.constant_shapes import ConstantBatch, Shape, shape_of
 from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.execution.unsaid_unit import advice_on_unit
 from streamkit.sql.ksql.expressions import MeaninglessExpressionError, ksql_result_type
 from streamkit.sql.lowering.expression_parts import below, calls, is_aggregate, references
 from streamkit.sql.lowering.other_names import advice_on_name
@@ -137,6 +138,8 @@ class InsertedValues:
             raise self.state.error(
                 f"{name} is {type}, and the value {plain.type}; expected {WRITTEN[type.partition('<')[0]]}", written.span
             )
+        if name != TIMESTAMP and (advice := advice_on_unit(plain.type, type)):
+            raise self.state.error(f"{name} is {type}, and the value {plain.type}; expected {advice}", written.span)
         ((_, typed),) = analyzer.project(schema, [(name, wanted)], at)
         try:
             found = evaluate(typed, batch.rows)
