@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamkit.errors import Location, TopologyError
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, PythonCall
+from streamkit.plan.location import by_language
 
 PARTS_MAX = 20_000
 TOO_DEEP = (
@@ -18,7 +19,7 @@ def check_size(name: str, expression: Expression, at: Location | None) -> None:
     if parts > PARTS_MAX:
         raise TopologyError(
             f"the expression of {name!r} has {parts:,} parts once it is written out; expected at most {PARTS_MAX:,}: "
-            "compute what repeats in a with_columns(…) before",
+            f"compute what repeats in a {by_language(at, 'with_columns(…)', 'query')} before",
             at,
         )
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from streamkit.errors import Location, TopologyError
 from streamkit.plan.keys import check_columns, make_schema
+from streamkit.plan.location import by_language
 from streamkit.plan.operator import Names, listed
 from streamkit.plan.steps import Step, with_operator
 from streamkit.schema import Schema, SchemaColumn
@@ -120,9 +121,10 @@ def _common_type(join: JoinNode, left: SchemaColumn, right: SchemaColumn, sides:
     for family in WIDENINGS:
         if left.type in family and right.type in family:
             return max(left.type, right.type, key=family.index)
+    in_python = f"the same type: cast one, as in with_columns({left.name}=F.col('{left.name}').cast('{right.type}'))"
     raise TopologyError(
         f"the join column {left.name!r} of the {sides[0]} is {left.type}, and {right.name!r} of the {sides[1]} is {right.type}; "
-        f"expected the same type: cast one, as in with_columns({left.name}=F.col('{left.name}').cast('{right.type}'))",
+        f"expected {by_language(join.at, in_python, f'CAST({left.name} AS {right.type.upper()})')}",
         join.at,
     )
 

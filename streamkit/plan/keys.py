@@ -10,6 +10,7 @@ from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.names import HEADERS, TIMESTAMP
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import Expression, Reference, TypedExpression
+from streamkit.plan.location import by_language
 from streamkit.plan.node import Node
 from streamkit.plan.steps import column_of
 from streamkit.schema import Schema, SchemaColumn, check_apart_in_any_case, check_user_schema
@@ -63,9 +64,9 @@ def make_schema(columns: Sequence[SchemaColumn], at: Location | None) -> Schema:
     """The schema of a step's rows; TopologyError if two columns have the same name, or one has a name that is reserved."""
     for column in columns:
         if column.name.lower() in (TIMESTAMP, HEADERS):
+            example = by_language(at, f"select(at=F.col({column.name!r}))", "… AS at")
             raise TopologyError(
-                f"a column cannot be called {column.name!r}, which each record has beside its columns; expected another name, as in "
-                f"select(at=F.col({column.name!r}))",
+                f"a column cannot be called {column.name!r}, which each record has beside its columns; expected another name, as in {example}",
                 at,
             )
     try:

@@ -15,7 +15,7 @@ from typing import Any
 
 from streamkit.errors import IN_PYTHON, Location
 
-__all__ = ["IN_PYTHON", "TextLocation", "user_call", "user_location", "written_at"]
+__all__ = ["IN_PYTHON", "TextLocation", "by_language", "user_call", "user_location", "written_at"]
 
 _PASSED = (
     "streamkit",
@@ -101,6 +101,11 @@ def _line_begins(text: str) -> list[int]:
 def visible(character: str) -> str:
     """A character as a message shows it: a box for one that a screen does not show, or that would move others."""
     return character if character.isprintable() or character == "\t" else "\N{REPLACEMENT CHARACTER}"
+
+
+def by_language(at: Location | None, in_python: str, in_sql: str) -> str:
+    """The words for who wrote a step at a place: in Python, or in a text of SQL."""
+    return in_python if at is None or at.column is None else in_sql
 
 
 @contextmanager

@@ -64,6 +64,7 @@ from streamkit.plan.expression import (
 from streamkit.plan.expression_places import note_place
 from streamkit.plan.expression_size import TOO_DEEP, check_size
 from streamkit.plan.expression_text import OF_KSQL, expression_text
+from streamkit.plan.location import by_language
 from streamkit.plan.python_function import CONDITION, PythonFunction
 from streamkit.schema import Schema
 from streamkit.zone_offsets import moment_micros, offsets_of
@@ -328,19 +329,23 @@ class _ExpressionAnalysis:
 
     def _why_unreadable(self, name: str) -> str:
         if name in _PLACE_COLUMNS and self.record_columns:
-            return (
-                f"{name} is where a record was read, and these rows are no records but results; expected it where the topic is read, as in "
-                f"app.stream(…).with_columns(place=F.col({name!r}))"
+            example = by_language(
+                self.at,
+                f"where the topic is read, as in app.stream(…).with_columns(place=F.col({name!r}))",
+                f"in a query of the topic's stream, as in SELECT {name} AS place",
             )
+            return f"{name} is where a record was read, and these rows are no records but results; expected it {example}"
         if name not in _RECORD_COLUMNS and name not in _PLACE_COLUMNS:
             return (
-                f"{name} cannot be read by an expression; {' and '.join((*_RECORD_COLUMNS, *_PLACE_COLUMNS))} of a stream can, and a processor "
-                "has the rest: context.record_metadata"
+                f"{name} cannot be read by an expression; {' and '.join((*_RECORD_COLUMNS, *_PLACE_COLUMNS))} of a stream can"
+                + by_language(self.at, ", and a processor has the rest: context.record_metadata", "")
             )
-        return (
-            f"{name} is a column of a stream's records, and this is a table; expected it before the table, as in "
-            f"stream.with_columns(at=F.col({name!r})), or behind to_stream()"
+        example = by_language(
+            self.at,
+            f"before the table, as in stream.with_columns(at=F.col({name!r})), or behind to_stream()",
+            f"in a query of the stream that the table is made of, as in SELECT {name} AS at",
         )
+        return f"{name} is a column of a stream's records, and this is a table; expected it {example}"
 
     def _find(self, name: str) -> TypedExpression | None:
         if variable := self.scope.get(name if self.keeps_case else name.lower()):

@@ -15,6 +15,7 @@ from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Expression, Reference, TypedAggregate, TypedExpression
 from streamkit.plan.expression_text import aggregates_text, named_text, shown_text
 from streamkit.plan.keys import check_columns, check_key_types, make_schema, typed
+from streamkit.plan.location import by_language
 from streamkit.plan.naming import name_part
 from streamkit.plan.node import CYLINDER, Node, check_distinct, shortened, words
 from streamkit.plan.on_error import FAIL
@@ -205,9 +206,10 @@ class AggregateNode(Grouping):
         taken = {name.lower(): name for name in states.names}
         for name in key:
             if name.lower() in taken:
+                example = by_language(self.at, f"group_by(other=F.col({f'`{name}`'!r}))", f"SELECT {name} AS other")
                 raise TopologyError(
                     f"the group's column {name!r} is called like the column {taken[name.lower()]!r}, in which the state of an aggregate is "
-                    f"kept; expected another name, as in group_by(other=F.col({f'`{name}`'!r})), or another name of the aggregate",
+                    f"kept; expected another name, as in {example}, or another name of the aggregate",
                     self.at,
                 )
 

@@ -13,6 +13,7 @@ from streamkit.plan.explosion import Explosion
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.expression_text import expression_text
 from streamkit.plan.keys import make_schema
+from streamkit.plan.location import by_language
 from streamkit.plan.operator import Names, Operator, listed, referenced
 from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.origin import Origin
@@ -59,7 +60,8 @@ class ExplodeNode(StatelessStep):
         inner = (element,) if element else entry_of(value.type)
         if inner is None or "void" in inner:
             raise TopologyError(
-                f"flat_map() takes an array or a map; {expression_text(self.expression)!r} is {value.type}", self.at
+                f"{by_language(self.at, 'flat_map()', 'EXPLODE')} takes an array or a map; {expression_text(self.expression)!r} is {value.type}",
+                self.at,
             )
         return [*(["int"] if self.position else []), *inner]
 

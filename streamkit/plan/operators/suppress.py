@@ -12,6 +12,7 @@ from streamkit.names import DELETED, ROW_TIME, SINCE
 from streamkit.plan.building import Building
 from streamkit.plan.demands import WITH_OLD_VALUES, Demands, emission
 from streamkit.plan.duration import duration_text
+from streamkit.plan.location import by_language
 from streamkit.plan.node import CYLINDER, NEWER, Node, shortened
 from streamkit.plan.operator import Exchange, Key, Names, Operator
 from streamkit.plan.operator_traits import DROPPED, OperatorTraits
@@ -153,7 +154,7 @@ class SuppressNode(Node):
             if name.lower() == SINCE:
                 raise TopologyError(
                     f"suppress() cannot hold back rows with the column {name!r}, because its store has one of that name; expected "
-                    f"another name, as in select(since=F.col({name!r}))",
+                    f"another name, as in {by_language(self.at, f'select(since=F.col({name!r}))', f'{name} AS since')}",
                     self.at,
                 )
 

@@ -10,8 +10,9 @@ from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
 from streamkit.plan.demands import WITH_OLD_VALUES, Demands, emission
 from streamkit.plan.expression import TypedAggregate
-from streamkit.plan.expression_text import OF_KSQL, function_text
+from streamkit.plan.expression_text import function_text
 from streamkit.plan.keys import make_schema
+from streamkit.plan.location import by_language
 from streamkit.plan.node import Node
 from streamkit.plan.on_error import DeadLetterTopic
 from streamkit.plan.operator import gives_null_on_failure
@@ -75,7 +76,7 @@ class TableAggregateNode(AggregateNode):
             try:
                 aggregate, has_members = building.of_table(one)
             except ValueError as error:
-                in_python = "" if one.function.startswith(OF_KSQL) else ", or aggregate(initial, adder, subtractor, schema)"
+                in_python = by_language(self.at, ", or aggregate(initial, adder, subtractor, schema)", "")
                 raise TopologyError(
                     f"{one.name} = {function_text(one.function)}(…) cannot be kept for groups of a table: {error}{in_python}",
                     self.at,

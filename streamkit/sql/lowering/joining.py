@@ -16,7 +16,7 @@ from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part as dotted_part
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
-from streamkit.plan.expression_text import OF_KSQL
+from streamkit.plan.expression_text import OF_KSQL, expression_text
 from streamkit.plan.inputs import sources_of
 from streamkit.plan.join_window import JoinWindow
 from streamkit.plan.joining import WIDENINGS
@@ -211,7 +211,7 @@ class Joining:
             QueryNames(scope, self.text, self.meaning).resolved_part(part, span)
             for scope, part in zip((left, right), ordered, strict=True)
         )
-        self._check_types(one, other, left, right, span)
+        self._check_types((one, other), ordered, (left, right), span)
         return self._as_key(one, left), other
 
     def _as_key(self, compared: Expression, left: Scope) -> Expression:
@@ -231,16 +231,29 @@ class Joining:
         is_key = len(whole) == 1 and None not in whole and sources == set(left.sources)
         return Reference(dotted_part(str(whole.pop()))) if is_key else compared
 
-    def _check_types(self, one: Expression, other: Expression, left: Scope, right: Scope, span: TextSpan) -> None:
-        """TopologyError for values of two types in a dialect that compares those of one type alone."""
-        if not self.meaning.names_results:
+    def _check_types(
+        self, compared: Sequence[Expression], written: Sequence[Expression], sides: tuple[Scope, Scope], span: TextSpan
+    ) -> None:
+        """TopologyError for values of two types, unless the dialect widens one to the other."""
+        types = [scope.type_of(part, self.text.at(span)) for scope, part in zip(sides, compared, strict=True)]
+        is_ksql = self.meaning.names_results
+        widens = not is_ksql and any(set(types) <= set(family) for family in WIDENINGS)
+        if None in types or types[0] == types[1] or widens:
             return
-        types = [scope.type_of(part, self.text.at(span)) for scope, part in ((left, one), (right, other))]
-        if None not in types and types[0] != types[1]:
-            raise self.text.error(
-                f"a join compares values of one type, and these are {ksql_type(str(types[0]))} and {ksql_type(str(types[1]))}; expected a CAST",
-                span,
-            )
+        one, other = map(str, types)
+        shown = (ksql_type(one), ksql_type(other)) if is_ksql else (one, other)
+        expected = "a CAST"
+        if not is_ksql:  # a table is looked up by its key as it is
+            place = 1 if _is_looked_up(compared[0], sides[0]) and not _is_looked_up(compared[1], sides[1]) else 0
+            expected = f"CAST({self._written(written[place])} AS {(other, one)[place].upper()})"
+        raise self.text.error(
+            f"a join compares values of one type, and these are {shown[0]} and {shown[1]}; expected {expected}", span
+        )
+
+    def _written(self, part: Expression) -> str:
+        """A part of the condition as the text has it."""
+        span = self.text.places.get(id(part))
+        return expression_text(part) if span is None else self.text.text[slice(*span)]
 
     def _side(self, part: Expression, both: Scope, left: Scope, right: Scope) -> str:
         """The side that the columns of an expression belong to; TopologyError if they belong to both sides, empty if it has none."""
@@ -620,6 +633,11 @@ def _common(type: str | None, others: Iterable[str | None]) -> str | None:
             return None
         type = max(type, other, key=family.index) if family else type
     return type
+
+
+def _is_looked_up(part: Expression, side: Scope) -> bool:
+    """Whether the condition compares the key of a table, or a part of it."""
+    return not isinstance(side.rows, Stream) and _whole_column(part) in (side.key or ())
 
 
 def _whole_column(part: Expression) -> str | None:
