@@ -762,14 +762,18 @@ def _startable(state: ScriptState, definitions: Definitions, query: StoredQuery)
 
 
 def _check_columns(definitions: Definitions, query: StoredQuery, lowering: ScriptLowering) -> None:
-    """TopologyError if a query would write other columns into bytes of a format than what it fills has."""
+    """
+    TopologyError if a query would write other columns than what it fills has, where nobody could read them.
+
+    A topic with columns says their types and those that may be missing, so there only a new one counts.
+    """
     filled, topic = definitions.declared(query.sink), lowering.format(query.sink)
     made = lowering.source(query.sink)
-    if filled is None or filled.query != query.id or topic.value is None or made is None:
+    if filled is None or filled.query != query.id or made is None:
         return
     known = {str(one["name"]): without_times(str(one["type"])) for one in filled.columns}
     wanted = {name: without_times(str(type)) for name, type in made.columns or ()}
-    if known != wanted:
+    if wanted.keys() - known.keys() or (topic.value is not None and known != wanted):
         shown = ksql_type if filled.dialect == KSQL.name else str
         has, would_have = (", ".join(f"{name} {shown(type)}" for name, type in one.items()) for one in (known, wanted))
         raise TopologyError(

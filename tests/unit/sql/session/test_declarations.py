@@ -155,7 +155,10 @@ def test_a_topic_goes_before_a_stream_of_another_case(log, sql, rows):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ("ALTER STREAM s ADD COLUMN q INT", "the topic 'o' exists and does not fit: it has no column 'q'"),
+        (
+            "ALTER STREAM s ADD COLUMN q INT",
+            "the query would write k string, v int, q int; let it name its columns by CREATE OR REPLACE first",
+        ),
         ("CREATE OR REPLACE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC = 'other')", "has state in s-by-k"),
         ("CREATE OR REPLACE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC = 'other')", "in SQL, which has no store="),
     ],
@@ -303,3 +306,26 @@ def test_a_query_writes_what_its_result_has(log, dialect, format, chosen, change
             sql.execute(change.format(format=f", VALUE_FORMAT = '{format}'"))
 
         assert [one.table for one in sql.execute("DESCRIBE s; DESCRIBE r")] == [one.table for one in before]
+
+
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+@pytest.mark.parametrize("kind", ["STREAM", "TABLE"])
+@pytest.mark.parametrize("is_altered", [False, True])
+def test_a_query_is_told_to_name_its_columns(log, dialect, kind, is_altered):
+    """Over topics with columns too, also once the topic of the result has the new column, which the result does not; then all can be read."""
+    key = "KEY" if kind == "STREAM" else "PRIMARY KEY"
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": dialect}, engine="local") as sql:
+        sql.execute(f"CREATE {kind} s (`k` STRING {key}, `n` INT) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'NATIVE')")
+        sql.execute(f"CREATE {kind} r WITH (KAFKA_TOPIC = 'r', VALUE_FORMAT = 'NATIVE') AS SELECT * FROM s")
+        if is_altered:
+            log.alter_topic("r", schema="k string, n int, x int")
+        before = sql.execute("DESCRIBE s; DESCRIBE r")
+        with pytest.raises(SqlError, match=r"and the query would write .*; let it name its columns by CREATE OR REPLACE first"):
+            sql.execute(f"ALTER {kind} s ADD COLUMN `x` INT")
+        assert [one.table for one in sql.execute("DESCRIBE s; DESCRIBE r")] == [one.table for one in before]
+
+        made = f"CREATE OR REPLACE {kind} r WITH (KAFKA_TOPIC = 'r', VALUE_FORMAT = 'NATIVE') AS SELECT `k`, `n`{{}} FROM s"
+        sql.execute(f"{made.format('')}; ALTER {kind} s ADD COLUMN `x` INT")
+        sql.execute(f"{made.format(', `x`')}; INSERT INTO s VALUES ('a', 1, 2)")
+        assert sql.catch_up(60)
+        assert sql.query("SELECT `k`, `n`, `x` FROM r").to_pylist() == [{"k": "a", "n": 1, "x": 2}]
