@@ -11,6 +11,7 @@ from streamkit.errors import StreamKitError, TopicNotFoundError, TopologyError
 from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA
 from streamkit.plan.decoding import decoded
 from streamkit.plan.event_time import EventTime, event_time_of
+from streamkit.plan.location import by_language
 from streamkit.plan.node import Node
 from streamkit.plan.operators.source import SourceNode
 from streamkit.plan.program import Input
@@ -173,8 +174,9 @@ def _check_declared(source: SourceNode, topic: TopicDescription) -> None:
         return
     declared = source.schema
     if declared is not None and _types(declared) != _types(topic.schema):
+        said = by_language(source.at, "schema= says", "the statement declares")
         raise TopologyError(
-            f"the topic {source.topic!r} does not hold what schema= says\n  declared: {declared}\n  the topic: {topic.schema}",
+            f"the topic {source.topic!r} does not hold what {said}\n  declared: {declared}\n  the topic: {topic.schema}",
             source.at,
         )
     if source.key is not None and source.key != tuple(topic.key):

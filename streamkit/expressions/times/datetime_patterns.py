@@ -208,7 +208,8 @@ def _check_letters(text: str, parsing: bool) -> None:
             continue
         for letter in part:
             if letter in _WEEK_BASED:
-                raise PatternError(f"the format {text!r} has {letter!r}; Spark refuses letters of weeks")
+                year = "; a year is yyyy, and a day of a month dd" if letter == "Y" else ""
+                raise PatternError(f"the format {text!r} has {letter!r}; Spark refuses letters of weeks{year}")
             if letter in _REFUSED or (parsing and letter in _REFUSED_IN_PARSING):
                 raise PatternError(f"the format {text!r} has {letter!r}, which Spark refuses{' in parsing' if parsing else ''}")
 
@@ -217,7 +218,8 @@ def _field(letter: str, count: int, text: str, is_java: bool) -> Field:
     most = (_OF_JAVA if is_java else _MOST).get(letter)
     field = Field(letter, count)
     if letter in "gv" or (is_java and letter in "BpYwW"):
-        raise PatternError(f"the format {text!r} has {letter!r}, which StreamKit does not translate")
+        year = "; a year is yyyy, and a day of a month dd" if letter == "Y" else ""
+        raise PatternError(f"the format {text!r} has {letter!r}, which StreamKit does not translate{year}")
     if most is None:
         raise PatternError(f"the format {text!r} has {letter!r}, which is no letter of a format; write it between single quotes")
     if count > most or (letter == "V" and count != 2) or (letter == "O" and count not in (1, 4)):

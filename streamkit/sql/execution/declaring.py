@@ -305,6 +305,14 @@ class _SourceDeclaration:
             )
         return self._stored(topic.name, columns, topic.key, _with_time(properties.values, properties.time_column(topic.schema)))
 
+    def _added(self, declared: ColumnDefinition) -> str:
+        """How the topic gets a column that it lacks; nothing for one of the key, which gets none."""
+        if declared.role:
+            return ""
+        name = self.statement.name.text
+        when = "" if self.state.declared(name) is not None else f" once the {self.statement.kind} is declared"
+        return f"; a column is added by ALTER {self.statement.kind.upper()} {name} ADD COLUMN{when}"
+
     def _column(self, topic: Topic, declared: ColumnDefinition) -> dict[str, Any]:
         """A column of a topic, which the statement declares as the topic has it."""
         found = spellings(declared.name.text, topic.schema.names)
@@ -318,8 +326,7 @@ class _SourceDeclaration:
             near = difflib.get_close_matches(declared.name.text, topic.schema.names, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise self.state.error(
-                f"the topic {topic.name} has no column {declared.name.text!r}; it has {', '.join(topic.schema.names)}{hint}; a column is added by "
-                f"ALTER {self.statement.kind.upper()} {self.statement.name.text} ADD COLUMN once the stream or table is declared",
+                f"the topic {topic.name} has no column {declared.name.text!r}; it has {', '.join(topic.schema.names)}{hint}{self._added(declared)}",
                 declared.span,
             )
         (name,) = found

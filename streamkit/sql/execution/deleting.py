@@ -63,9 +63,11 @@ def _keys(state: ScriptState, statement: DeleteRows, known: StoredSource) -> tup
     found = read.key_of_table() if isinstance(read, PullInput) and plan.where is None else None
     parts = list(_parts(read.condition)) if isinstance(read, PullInput) and read.condition is not None else []
     if found is None or len(parts) != len(known.key):
+        types = {str(one["name"]): str(one["type"]).upper() for one in known.columns}
         raise state.error(
             f"DELETE needs the key of {known.name} and nothing else; expected WHERE {' AND '.join(f'{name} = …' for name in known.key)}"
-            + (f", or {known.key[0]} IN (…)" if len(known.key) == 1 else ""),
+            + (f", or {known.key[0]} IN (…)" if len(known.key) == 1 else "")
+            + f", with values of {' and '.join(types[name] for name in known.key)}",
             statement.where.span,
         )
     return found

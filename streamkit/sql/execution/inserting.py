@@ -101,7 +101,7 @@ def _written_source(state: ScriptState, name: str, span: TextSpan) -> tuple[Stor
     known = state.source(name)
     if known is None:
         names = state.definitions.names()
-        near = difflib.get_close_matches(name, names, 1)
+        near = [one for one in names if one.lower() == name.lower()] or difflib.get_close_matches(name, names, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise state.error(f"there is no stream or table {name!r}; there are {', '.join(names) or 'none'}{hint}", span)
     if known.is_read_only:

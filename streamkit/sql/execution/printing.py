@@ -106,7 +106,8 @@ def printed_topic(state: ScriptState, statement: Print) -> str:
     stored = state.source(name)
     if stored is not None:
         return stored.topic
-    near = difflib.get_close_matches(name, state.definitions.topics(), 1)
+    topics = list(state.definitions.topics())
+    near = [one for one in topics if one.lower() == name.lower()] or difflib.get_close_matches(name, topics, 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     span = statement.topic.span if statement.topic.span.end else statement.span
     raise state.error(f"there is no topic {name!r}{hint}", span)

@@ -245,8 +245,8 @@ class Aggregation:
         if grace_ms is None:
             grace_ms = 0 if is_final else max(DAY_MS - size_ms, 0)
         retention_ms = size_ms + grace_ms if clause.retention_ms is None else clause.retention_ms
-        if clause.grace_ms is None and clause.retention_ms is not None and retention_ms >= size_ms:
-            grace_ms = min(grace_ms, retention_ms - size_ms)
+        if clause.grace_ms is None and clause.retention_ms is not None:
+            grace_ms = max(min(grace_ms, retention_ms - size_ms), 0)
         try:
             if clause.kind == "session":
                 return SessionWindow(size_ms, grace_ms, retention_ms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -160,9 +161,15 @@ class _PullPlanning:
 
     def _row_condition(self, names: QueryNames, where: Written) -> Expression:
         condition = names.condition(where, "WHERE")
-        for what, found in (("an aggregate", is_aggregate), ("a function that gives rows", is_exploding)):
+        for what, found, expected in (
+            ("an aggregate", is_aggregate, "HAVING behind GROUP BY"),
+            ("a function that gives rows", is_exploding, "a query in FROM that has it"),
+        ):
             if inner := calls(condition, found):
-                raise self._error(f"WHERE has {what}, {expression_text(inner[0])}, and looks at one row at a time", where.span)
+                raise self._error(
+                    f"WHERE has {what}, {expression_text(inner[0])}, and looks at one row at a time; expected {expected}",
+                    where.span,
+                )
         return condition
 
     def _check_keys(self, condition: Expression, where: Written) -> None:
@@ -236,7 +243,14 @@ class _PullPlanning:
             ]
             if named:
                 return named[0]
-        resolved = Aggregation(self.query, names, self.query.span, is_once=True).with_results(order.written, items)
+        try:
+            resolved = Aggregation(self.query, names, self.query.span, is_once=True).with_results(order.written, items)
+        except TopologyError as error:
+            results = {item.name.lower(): item.name for item in items}
+            wanted = expression.name if isinstance(expression, Reference) else ""
+            if "did you mean" in error.message or not (close := difflib.get_close_matches(wanted.lower(), results, 1)):
+                raise
+            raise TopologyError(f"{error.message}; did you mean the result {results[close[0]]!r}?", error.at) from None
         return next((item for item in items if item.expression == resolved), ChosenItem(resolved, "", span))
 
     def _grouped(

@@ -98,6 +98,8 @@ def _behind_statement(before: Sequence[Word], dialect: Dialect) -> str:
 def _quoting_hint(error: UnexpectedWordError, words: Sequence[Word], dialect: Dialect) -> str:
     """How a name or a text is written, if something else was."""
     word = error.found
+    if word.text.startswith("&"):  # of other SQL
+        return "; conditions are joined by AND"
     before = words[error.place - 1] if error.place else word
     if error.expected == "a value" and before.keyword in BEFORE_VALUES:
         return _in_backticks(before, dialect)

@@ -112,6 +112,8 @@ class TopicProperties:
                     raise text.error(f"{name} belongs to a session, which keeps each query; {OF_SESSIONS[name]}", one.span)
                 close = difflib.get_close_matches(name, names, 1)
                 hint = f"; did you mean {close[0]}?" if close else ""
+                if name == "KEY":  # of earlier ksqlDBs
+                    hint = "; a column says that it is the key: KEY behind one of a stream, PRIMARY KEY behind one of a table"
                 raise text.error(f"there is no property {name}; there are {', '.join(names)}{hint}", one.span)
             if name in values:
                 raise text.error(f"the property {name} is given twice; expected it once", one.span)

@@ -28,7 +28,27 @@ DECLARED = "CREATE STREAM o (id INT KEY, name STRING, addr STRUCT<street STRING,
         ("SET 'streamkit.engine' = 'Locl'", "expected 'local' or 'spark'; did you mean 'local'?"),
         ("SET 'ksql.persistence.wrap.single.values' = 'flase'", "expected true or false; did you mean 'false'?"),
         ("SET 'ksql.persistence.default.format.value' = 'JSN'", "did you mean 'JSON'?"),
-        ("CREATE OR REPLACE STREAM o (id INT KEY, age INT)", "a column is added by ALTER STREAM o ADD COLUMN once"),
+        ("CREATE OR REPLACE STREAM o (id INT KEY, age INT)", "a column is added by ALTER STREAM o ADD COLUMN"),
+        (
+            "CREATE STREAM p (id INT KEY, b INT) WITH (KAFKA_TOPIC = 'o')",
+            "by ALTER STREAM p ADD COLUMN once the stream is declared",
+        ),
+        ("SELECT name, COUNT(*) AS n FROM o GROUP BY name ORDER BY nn", "did you mean the result 'n'?"),
+        ("SELECT name FROM o WHERE id > 1 && id < 3", "; conditions are joined by AND"),
+        (
+            "SELECT name FROM o WHERE COUNT(*) > 1",
+            "WHERE has an aggregate, count(1), and looks at one row at a time; expected HAVING",
+        ),
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY); DELETE FROM t WHERE id = 'a'",
+            "expected WHERE id = …, or id IN (…), with values of INT",
+        ),
+        ("SELECT DATE_FORMAT(_timestamp, 'YYYY-MM-DD') AS x FROM o", "a year is yyyy, and a day of a month dd"),
+        (
+            "SELECT name, COUNT(*) AS n FROM o WINDOW TUMBLING (SIZE 1 HOUR, RETENTION 30 MINUTES) GROUP BY name EMIT CHANGES",
+            "the retention 30 minutes is shorter than size and grace together (1 hour)",
+        ),
+        ("CREATE STREAM p (id INT) WITH (KEY = 'id')", "a column says that it is the key: KEY behind one of a stream"),
         (
             "SELECT 1 AS a EMIT CHANGES",
             "a query that goes on reads a stream or table; expected FROM. SELECT without FROM is run once",
@@ -48,6 +68,10 @@ def test_the_nearest_name_is_told(sql, text, message):
     [
         ('SELECT id FROM `o` WHERE `name` = "Oslo"', "there is no column 'Oslo'; the columns are id, name, addr, items; a text is written 'Oslo'"),
         ('INSERT INTO `o` (`id`, `name`) VALUES (1, "ann")', "has the column 'ann'; a text is written 'ann'"),
+        ("SELECT `name` FROM `o` WHERE `id` > 1 && `id` < 3", "; conditions are joined by AND"),
+        ("CREATE STREAM orders (k INT KEY); PRINT 'orders'", "there is no topic 'orders'; did you mean 'ORDERS'?"),
+        ("CREATE STREAM orders (k INT KEY); INSERT INTO `orders` VALUES (1)", "did you mean 'ORDERS'?"),
+        ("SELECT TIMESTAMPTOSTRING(ROWTIME, 'YYYY-MM-DD') AS x FROM `o`", "a year is yyyy, and a day of a month dd"),
         ("SELECT CURRENT_TIMESTAMP FROM `o`", "the time of a record is _timestamp, and ROWTIME in the ksql dialect"),
         (
             "INSERT INTO `p` SELECT `name` FROM `o`",
@@ -110,6 +134,14 @@ def test_a_sink_of_a_topic_that_is_not_there(sql):
     (made,) = sql.execute(sink.format("d", "orders,order"))
     assert "There is no topic 'order' yet; did you mean 'orders'?; the sink fails, and is tried again" in made.message
     assert "There is no topic" not in sql.execute(sink.format("e", "${env:NO_SUCH_TOPIC}"))[0].message
+
+
+def test_a_key_that_the_topic_lacks_is_not_added(sql):
+    """ALTER adds columns, and none of the key."""
+    sql.execute("CREATE TABLE customers (name STRING PRIMARY KEY, tier STRING)")
+    with pytest.raises(SqlError, match="has no column 'k'; it has name, tier") as caught:
+        sql.execute("CREATE SOURCE TABLE st (k STRING PRIMARY KEY, tier STRING) WITH (KAFKA_TOPIC = 'customers')")
+    assert "ALTER" not in caught.value.message
 
 
 def test_a_file_says_that_it_declares_what_it_reads():
