@@ -97,9 +97,9 @@ def _time_of_day_by_format(_: TypedExpression, text: Datum, format: Datum) -> Da
 
 
 def _is_time(reading: TimeReading) -> Mask:
-    """Which texts give the hour of a day, and each part before one that they give, and nothing of a date."""
+    """Which texts give the hour of a day, or a half of it alone, and each part before one that they give, and nothing of a date."""
     gives = reading.gives
-    has_hour = gives("H", "k") | (gives("h", "K") & gives("a"))
+    has_hour = gives("H", "k") | (gives("h", "K") & gives("a")) | (gives("a") & ~gives("h", "K", "m", "s", "S"))
     return has_hour & (gives("m") | ~gives("s", "S")) & (gives("s") | ~gives("S")) & ~gives(*_DATE_LETTERS)
 
 

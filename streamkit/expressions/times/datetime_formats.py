@@ -309,8 +309,8 @@ def local_times(numbers: Numbers, count: int, is_java: bool = False) -> tuple[np
     """
     Microseconds since 1970 of the fields' numbers, and whether there is such a time.
 
-    As Java reads them, the 31st of a shorter month is its last day, and a weekday must be that of the date, and hour 24 is
-    the midnight behind the day.
+    As Java reads them, the 31st of a shorter month of a year that is given is its last day, and a weekday must be that of the date,
+    and hour 24 is the midnight behind the day. Half a day without an hour is the middle of it.
     """
     year, month, day = _number(numbers, "y", 1970, count), _number(numbers, "M", 1, count), _number(numbers, "d", 1, count)
     known = numbers.get("y?", np.zeros(count, bool))
@@ -321,7 +321,8 @@ def local_times(numbers: Numbers, count: int, is_java: bool = False) -> tuple[np
         lengths = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[np.clip(month, 1, 12) - 1] + (
             (month == 2) & is_leap(year)
         )
-        day = np.where(day <= 31, np.minimum(day, lengths), day)
+        is_whole = known & numbers["M?"] & numbers["d?"]
+        day = np.where(is_whole & (day <= 31), np.minimum(day, lengths), day)
     days, exists = days_from_civil(year, month, day)
     if "D" in numbers:
         days, exists = _by_day_of_year(numbers, year, days, exists)
@@ -337,6 +338,9 @@ def local_times(numbers: Numbers, count: int, is_java: bool = False) -> tuple[np
             numbers["H"] = np.where(is_midnight, 0, numbers["H"])
             days = days + (is_midnight if {"y", "M", "d"} <= numbers.keys() or {"y", "D"} <= numbers.keys() else 0)
     hour, agrees = _hour(numbers, count)
+    if is_java and "a" in numbers:
+        has_time = np.logical_or.reduce([numbers.get(f"{letter}?", np.zeros(count, bool)) for letter in "HkKhmsS"])
+        hour = np.where(numbers["a?"] & ~has_time, numbers["a"] * 12 + 6, hour)
     seconds = days * DAY_SECONDS + hour * 3600 + _number(numbers, "m", 0, count) * 60 + _number(numbers, "s", 0, count)
     exists = exists & agrees & (np.abs(seconds) < _LIMIT)
     return np.where(exists, seconds, 0) * SECOND_MICROS + _number(numbers, "S", 0, count), exists
