@@ -266,18 +266,18 @@ def _cube_rule(call: Invocation) -> TypedExpression:
 @operation("ksql_cube", fails=always, nullable=always_nullable)
 @on_columns
 def _cube(expression: TypedExpression, arrays: pa.Array) -> pa.Array:
-    """All combinations of the elements and of null in their places, null first; a null element makes no two."""
+    """All combinations of the elements and of null in their places, null first; a null element makes no two; of none there is one."""
     elements = Elements.of(arrays)
     varies = validity(elements.values)
     widths = np.bincount(elements.parents, weights=varies, minlength=len(arrays)).astype(np.int64)
     check_rows(widths > CUBE_MAX, f"there are more than {CUBE_MAX} elements, and twice as many combinations for each")
-    counts = np.where(elements.valid & (elements.lengths > 0), 1 << widths, 0)
+    counts = np.where(elements.valid, 1 << widths, 0)
     rows = np.repeat(np.arange(len(arrays)), counts)
     numbers = places_in(counts)
     lengths = elements.lengths[rows]
     at = np.repeat(elements.starts[rows], lengths) + places_in(lengths)
-    behind = np.cumsum(varies) - varies  # how many elements that vary are before each
-    first = behind[elements.starts[rows]] if len(rows) else np.zeros(0, np.int64)
+    behind = np.concatenate([[0], np.cumsum(varies)])  # how many elements that vary are before each, and before the end
+    first = behind[elements.starts[rows]]
     bit = np.repeat(widths[rows] + first, lengths) - behind[at] - 1
     is_shown = varies[at] & (np.repeat(numbers, lengths) >> np.maximum(bit, 0) & 1 == 1)
     values = taken(elements.values, np.where(is_shown, at, -1)) if len(at) else elements.values.slice(0, 0)

@@ -32,7 +32,7 @@ KSQL_TABLE_FUNCTIONS = {
     "explode": ("EXPLODE(ARRAY<T>)", "A row for each element of an array."),
     "cube_explode": (
         "CUBE_EXPLODE(ARRAY<T>)",
-        "A row for each combination of the elements of an array, with null in their places.",
+        "A row for each combination of the elements of an array, with null in their places; of none there is one, an empty array.",
     ),
 }
 

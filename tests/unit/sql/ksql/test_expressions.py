@@ -76,16 +76,17 @@ def test_table_functions():
 
 
 def test_the_combinations_of_a_cube():
-    """There are two of each element, but one of a null; of nothing there are none."""
+    """There are two of each element, but one of a null; of no elements there is one, which is empty, and of null there are none."""
     tree = ksql_expression(read("CUBE_EXPLODE(L)"), COLUMNS).arguments[0]  # type: ignore[attr-defined]
-    lists = [[1, 2], [1, None], [], None, [7], [None]]
+    lists = [[1, 2], [1, None], [], None, [7], [None], []]
     assert values(tree, {"L": ("array<int>", lists)}) == [
         [[None, None], [None, 2], [1, None], [1, 2]],
         [[None, None], [1, None]],
-        [],
+        [[]],
         None,
         [[None], [7]],
         [[None]],
+        [[]],
     ]
     assert values(null_on_failure(tree, KsqlMeaning()), {"L": ("array<int>", [list(range(17)), [1]])}) == [None, [[None], [1]]]
 
