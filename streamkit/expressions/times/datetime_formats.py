@@ -6,7 +6,6 @@ import datetime as dt
 import re
 import zoneinfo
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +14,9 @@ import pyarrow.compute as pc
 from streamkit.arrays import Mask
 from streamkit.civil_dates import civil_from_days, days_from_civil, is_leap
 from streamkit.expressions.core.numbers import values_of
-from streamkit.expressions.texts.patterns import quote
-from streamkit.expressions.times.datetime_patterns import MONTHS, WEEKDAYS, Field, Pattern, PatternPart, Section
+from streamkit.expressions.times.datetime_patterns import Field, Pattern
+from streamkit.expressions.times.field_expressions import is_zone, names_of, regular_expression
+from streamkit.expressions.times.java_expressions import is_clear, java_groups
 from streamkit.time_zone import ZoneError, canonical_zone, fixed_offset
 from streamkit.zone_offsets import (
     DAY_SECONDS,
@@ -36,15 +36,7 @@ _RANGES = {
     "m": (0, 59),
     "s": (0, 59),
 }
-_RANGES_OF_JAVA = {**_RANGES, "H": (0, 24), "h": (0, 12), "k": (0, 24)}
-_OFFSETS = {  # what each field of an offset looks like
-    ("X", 1): r"[+-][0-9]{2}(?:[0-9]{2})?|Z", ("X", 2): r"[+-][0-9]{4}|Z", ("X", 3): r"[+-][0-9]{2}:[0-9]{2}|Z", ("X", 4): r"[+-][0-9]{4}(?:[0-9]{2})?|Z",
-    ("X", 5): r"[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?|Z", ("x", 1): r"[+-][0-9]{2}(?:[0-9]{2})?", ("x", 2): r"[+-][0-9]{4}", ("x", 3): r"[+-][0-9]{2}:[0-9]{2}",
-    ("x", 4): r"[+-][0-9]{4}(?:[0-9]{2})?", ("x", 5): r"[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?", ("Z", 1): r"[+-][0-9]{4}", ("Z", 2): r"[+-][0-9]{4}",
-    ("Z", 3): r"[+-][0-9]{4}", ("Z", 4): r"GMT(?:[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?", ("Z", 5): r"[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?|Z",
-    ("O", 1): r"GMT(?:[+-][0-9]{1,2}(?::[0-9]{2}(?::[0-9]{2})?)?)?", ("O", 4): r"GMT(?:[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?",
-    ("V", 2): r"[A-Za-z][A-Za-z0-9_/+~.:-]*|[+-][0-9:]+",
-}  # fmt: skip
+_RANGES_OF_JAVA = {**_RANGES, "y": (-999_999_999, 999_999_999), "H": (0, 24), "h": (0, 12), "k": (0, 24)}
 REGIONS = {  # what Java reads the short names of zones as
     "PST": "America/Los_Angeles", "PDT": "America/Los_Angeles", "MST": "America/Denver", "MDT": "America/Denver", "CST": "America/Chicago",
     "CDT": "America/Chicago", "EST": "America/New_York", "EDT": "America/New_York", "BST": "Europe/London", "CET": "Europe/Paris",
@@ -78,7 +70,7 @@ class TimeReading:
 
     def _read(self) -> None:
         rest = np.asarray(self._texts.is_valid())
-        if self._pattern.width and not self._pattern.has_zone:
+        if self._pattern.width and not self._pattern.has_zone and (not self._pattern.is_java or is_clear(self._pattern)):
             rest = rest & ~self._read_fixed()
         if rest.any():
             self._read_by_expression(np.flatnonzero(rest))
@@ -117,18 +109,14 @@ class TimeReading:
 
     def _read_by_expression(self, places: np.ndarray) -> None:
         """Read texts of any form by a regular expression."""
-        expression, fields = regular_expression(self._pattern)
-        texts = self._texts.take(pa.array(places))
-        found = pc.extract_regex(texts, pattern=expression)
-        sound = np.asarray(found.is_valid())
+        sound, groups = self._groups(self._texts.take(pa.array(places)))
         numbers: Numbers = {}
         zones: pa.StringArray | None = None
-        for name, field in fields:
-            group = found.field(name).fill_null("")
+        for field, group in groups:
             present = np.asarray(pc.greater(pc.binary_length(group), 0))
             if field.letter == "z":
                 group = _regions(group)
-            if (field.letter, field.count) in _OFFSETS or field.letter == "z":
+            if is_zone(field):
                 zones = group if zones is None else pc.if_else(pa.array(present), group, zones)
                 continue
             value = _group_numbers(group, field, present)
@@ -141,6 +129,14 @@ class TimeReading:
         moments, known = self._moments_in(micros, zones, sound)
         self.micros[places] = moments
         self.fits[places] = sound & exists & known
+
+    def _groups(self, texts: pa.StringArray) -> tuple[Mask, list[tuple[Field, pa.StringArray]]]:
+        """Which texts have the form of the pattern, and what stands there for each field; empty where a text leaves it out."""
+        if self._pattern.is_java and not is_clear(self._pattern):
+            return java_groups(texts, self._pattern)
+        expression, fields = regular_expression(self._pattern)
+        found = pc.extract_regex(texts, pattern=expression)
+        return np.asarray(found.is_valid()).copy(), [(field, found.field(name).fill_null("")) for name, field in fields]
 
     def gives(self, *letters: str) -> Mask:
         """Which texts have a field of one of these letters."""
@@ -234,7 +230,7 @@ def _enter(
 
 
 def _group_numbers(group: pa.StringArray, field: Field, present: np.ndarray) -> np.ndarray:
-    names = _names(field)
+    names = names_of(field)
     if names:
         lower = pa.array([name.lower() for name in names])
         return np.asarray(pc.index_in(pc.ascii_lower(group), value_set=lower).fill_null(-1)) + _first(field)
@@ -244,65 +240,6 @@ def _group_numbers(group: pa.StringArray, field: Field, present: np.ndarray) -> 
 
 def _first(field: Field) -> int:
     return 1 if field.letter in "MLqQ" else 0
-
-
-def _names(field: Field) -> tuple[str, ...]:
-    """The words that a field is written with; none if it is a number."""
-    if field.letter in "MLE" and field.count == 5:
-        return tuple(name[0] for name in (WEEKDAYS if field.letter == "E" else MONTHS))
-    if field.letter in "ML" and field.count >= 3:
-        return MONTHS if field.count == 4 else tuple(name[:3] for name in MONTHS)
-    if field.letter == "E":
-        return WEEKDAYS if field.count == 4 else tuple(name[:3] for name in WEEKDAYS)
-    if field.letter == "a":
-        return ("AM", "PM")
-    if field.letter == "G":
-        return ("Before Christ", "Anno Domini") if field.count == 4 else ("BC", "AD")
-    if field.letter in "qQ" and field.count == 3:
-        return ("Q1", "Q2", "Q3", "Q4")
-    if field.letter in "qQ" and field.count == 4:
-        return ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
-    return ()
-
-
-@lru_cache(maxsize=256)
-def regular_expression(pattern: Pattern) -> tuple[str, tuple[tuple[str, Field], ...]]:
-    """A regular expression for texts of the pattern, and the field of each of its groups."""
-    groups: list[tuple[str, Field]] = []
-    return f"(?is)^{_expression(pattern.parts, groups, pattern.is_java)}$", tuple(groups)
-
-
-def _expression(parts: tuple[PatternPart, ...], groups: list[tuple[str, Field]], is_java: bool) -> str:
-    found = ""
-    for part in parts:
-        if isinstance(part, str):
-            found += quote(part)
-        elif isinstance(part, Section):
-            found += f"(?:{_expression(part.parts, groups, is_java)})?"
-        else:
-            name = f"f{len(groups)}"
-            groups.append((name, part))
-            found += f"(?P<{name}>{_field_expression(part, is_java)})"
-    return found
-
-
-def _field_expression(field: Field, is_java: bool) -> str:
-    if names := _names(field):
-        return "|".join(map(re.escape, names))
-    if (field.letter, field.count) in _OFFSETS:
-        return _OFFSETS[field.letter, field.count]
-    if field.letter == "z":
-        return _OFFSETS["V", 2]
-    if field.letter == "S":
-        return f"[0-9]{{{'' if is_java else '1,'}{field.count}}}"
-    if field.letter == "y":
-        if field.count == 2:
-            return "[0-9]{2}"
-        least = field.count
-        return f"[0-9]{{{least}}}|[+][0-9]{{{least + 1},9}}|-[0-9]{{{least},9}}" if least >= 4 else f"-?[0-9]{{{least},9}}"
-    if field.letter == "D" and field.count > 1:
-        return f"[0-9]{{{field.count},3}}"
-    return "[0-9]{1,9}" if field.count == 1 else "[0-9]{2}"
 
 
 def local_times(numbers: Numbers, count: int, is_java: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -317,15 +254,15 @@ def local_times(numbers: Numbers, count: int, is_java: bool = False) -> tuple[np
     if "G" in numbers:
         after_christ = ~numbers["G?"] | (numbers["G"] == 1)
         year = np.where(known & ~after_christ, 1 - year, year)
-    if is_java and {"M", "d"} <= numbers.keys():
+    is_whole = _are_given(numbers, "yMd", count)
+    if is_java and is_whole.any():
         lengths = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[np.clip(month, 1, 12) - 1] + (
             (month == 2) & is_leap(year)
         )
-        is_whole = known & numbers["M?"] & numbers["d?"]
         day = np.where(is_whole & (day <= 31), np.minimum(day, lengths), day)
     days, exists = days_from_civil(year, month, day)
     if "D" in numbers:
-        days, exists = _by_day_of_year(numbers, year, days, exists)
+        days, exists = _by_day_of_year(numbers, year, days, exists, is_last=~known if is_java else np.zeros(count, bool))
     if "E" in numbers:
         exists = exists & (~numbers["E?"] | ((days + 3) % 7 == numbers["E"]))
     if "G" in numbers and "y" in numbers:
@@ -336,10 +273,10 @@ def local_times(numbers: Numbers, count: int, is_java: bool = False) -> tuple[np
         exists = exists & ~(is_midnight & (_number(numbers, "S", 0, count) != 0))
         if is_midnight.any():
             numbers["H"] = np.where(is_midnight, 0, numbers["H"])
-            days = days + (is_midnight if {"y", "M", "d"} <= numbers.keys() or {"y", "D"} <= numbers.keys() else 0)
+            days = days + (is_midnight & (_are_given(numbers, "yMd", count) | _are_given(numbers, "yD", count)))
     hour, agrees = _hour(numbers, count)
     if is_java and "a" in numbers:
-        has_time = np.logical_or.reduce([numbers.get(f"{letter}?", np.zeros(count, bool)) for letter in "HkKhmsS"])
+        has_time = np.logical_or.reduce([_are_given(numbers, letter, count) for letter in "HkKhmsS"])
         hour = np.where(numbers["a?"] & ~has_time, numbers["a"] * 12 + 6, hour)
     seconds = days * DAY_SECONDS + hour * 3600 + _number(numbers, "m", 0, count) * 60 + _number(numbers, "s", 0, count)
     exists = exists & agrees & (np.abs(seconds) < _LIMIT)
@@ -353,7 +290,18 @@ def _number(numbers: Numbers, letter: str, missing: int, count: int) -> np.ndarr
     return numbers[letter] if there.all() else np.where(there, numbers[letter], missing)
 
 
-def _by_day_of_year(numbers: Numbers, year: np.ndarray, days: np.ndarray, exists: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _are_given(numbers: Numbers, letters: str, count: int) -> np.ndarray:
+    """Which rows have all of these fields."""
+    found = np.ones(count, bool)
+    for letter in letters:
+        found &= numbers.get(f"{letter}?", False)
+    return found
+
+
+def _by_day_of_year(
+    numbers: Numbers, year: np.ndarray, days: np.ndarray, exists: np.ndarray, is_last: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The days by their number in the year, and which there are: the month and the day must be the same, or be some that count no more."""
     there, number = numbers["D?"], numbers["D"]
     ones = np.ones_like(year)
     first, _ = days_from_civil(year, ones, ones)
@@ -362,7 +310,8 @@ def _by_day_of_year(numbers: Numbers, year: np.ndarray, days: np.ndarray, exists
     agrees = number <= 365 + is_leap(year)
     for letter, found in (("M", month), ("d", day)):
         if letter in numbers:
-            agrees = agrees & (~numbers[f"{letter}?"] | (numbers[letter] == found))
+            agrees = agrees & (~numbers[f"{letter}?"] | (numbers[letter] == found) | is_last)
+    agrees = agrees & (exists | ~is_last)
     return np.where(there, date, days), np.where(there, agrees, exists)
 
 
@@ -438,9 +387,9 @@ class Writing:
         return pa.StringArray.from_buffers(count, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(cells))
 
     def _column(self, field: Field, pattern: Pattern) -> pa.StringArray:
-        if names := _names(field):
+        if names := names_of(field):
             return pa.array(names).take(pa.array(self._number(field.letter) - _first(field)))
-        if (field.letter, field.count) in _OFFSETS or field.letter == "z":
+        if is_zone(field):
             return self._zone_texts(field, pattern)
         if field.letter == "S":
             digits = pc.utf8_lpad(pa.array(self._micro).cast(pa.string()), 6, "0")

@@ -54,6 +54,13 @@ class Field:
     def is_number(self) -> bool:
         return self.letter in "ydDHhkKmsS" or (self.letter in "MLqQ" and self.count <= 2)
 
+    @property
+    def digits(self) -> int | None:
+        """How many digits Java reads as this number, if it is always that many."""
+        if self.letter == "S" or (self.count == 2 and self.is_number and self.letter != "D"):
+            return self.count
+        return 3 if self.text == "DDD" else None
+
 
 @dataclass(frozen=True)
 class Section:
@@ -136,7 +143,7 @@ def java_parsing_pattern(text: str) -> Pattern:
             field.letter in "EMLz" and field.count >= (4 if field.letter == "z" else _NARROW)
         ):
             raise PatternError(f"the format {text!r} has {field.text!r}, by which texts are written and not read")
-    _check_neighbours(pattern)
+    _check_neighbours_of_java(pattern)
     return pattern
 
 
@@ -243,7 +250,20 @@ def _check_neighbours(pattern: Pattern) -> None:
         first_varies = first.letter == "S" and first.count > 1
         second_varies = second.width is None or second.letter in "yS"
         if first_varies or (second_varies and (first.width is None or first.letter == "y")):
-            raise PatternError(
-                f"the format {pattern.text!r} has {second.text!r} right after {first.text!r}: where the first number ends is not clear; "
-                "put a separator between them"
-            )
+            raise _unclear(pattern.text, first, second)
+
+
+def _check_neighbours_of_java(pattern: Pattern) -> None:
+    """The same, but that a bracket ends a number; within brackets the section fits no text, and others may."""
+    for first, second in pairwise(pattern.parts):
+        if not (isinstance(first, Field) and isinstance(second, Field) and first.is_number and second.is_number):
+            continue
+        if first.digits is None and second.digits is None:
+            raise _unclear(pattern.text, first, second)
+
+
+def _unclear(text: str, first: Field, second: Field) -> PatternError:
+    return PatternError(
+        f"the format {text!r} has {second.text!r} right after {first.text!r}: where the first number ends is not clear; "
+        "put a separator between them"
+    )
