@@ -112,19 +112,24 @@ def _known_zone(zone: str) -> str:
 
 
 def checked_format(call: Invocation, read: Callable[[str], Pattern], refused: frozenset[str] = frozenset()) -> None:
-    """RuleError if the constant format of a call, its second argument, is none, or has letters that its values do not have."""
+    """RuleError if the constant format of a call, its second argument, is none, or has letters outside of brackets that its values do not have."""
     format = call.typed(1)
     if format.name != "literal" or format.value is None:
         return
     try:
-        _check_letters(read(str(format.value)), str(format.value), refused)
+        _of_letters(read(str(format.value)), refused)
     except PatternError as error:
         raise RuleError(str(error)) from None
 
 
-def _check_letters(pattern: Pattern, format: str, refused: frozenset[str]) -> None:
-    if wrong := sorted({field.letter for field in pattern.fields} & refused):
-        raise PatternError(f"the format {format!r} has {wrong[0]!r}, which the values do not have")
+def _of_letters(pattern: Pattern, refused: frozenset[str]) -> Pattern:
+    """The pattern without brackets that have letters which the values do not have; PatternError if it has such letters elsewhere."""
+    found = pattern.without(refused)
+    if wrong := sorted({field.letter for field in found.fields} & refused):
+        raise PatternError(
+            f"the format {pattern.text!r} has {wrong[0]!r}, which the values do not have; leave it out, or write it between brackets"
+        )
+    return found
 
 
 def _named(name: str, call: Invocation, type: str) -> TypedExpression:
@@ -234,12 +239,15 @@ def _formatted_date(_: TypedExpression, value: Datum, format: Datum) -> Datum:
 
 
 def formatted_texts(value: Datum, format: Datum, *zone: Datum, refused: frozenset[str] = frozenset()) -> Datum:
-    """Times as texts of a format, in UTC or in a zone; a format that is none or has refused letters, or a zone that there is not, fails."""
+    """
+    Times as texts of a format, in UTC or in a zone; a format that is none, or a zone that there is not, fails.
+
+    So does a format with refused letters, but nothing is written for brackets with them.
+    """
 
     def write(values: pa.Array, pattern: str, name: str = "UTC") -> tuple[pa.Array, Mask, str]:
         try:
-            known = java_writing_pattern(pattern)
-            _check_letters(known, pattern, refused)
+            known = _of_letters(java_writing_pattern(pattern), refused)
             texts = _in_zone(values, known, _known_zone(name))
         except (PatternError, ZoneError, pa.ArrowInvalid) as error:
             return _all_fail(values, pa.string(), str(error))

@@ -30,12 +30,12 @@ from streamkit.expressions.ksql.times import (
     unit_micros,
 )
 from streamkit.expressions.times.datetime_formats import TimeReading
-from streamkit.expressions.times.datetime_patterns import java_parsing_pattern, java_writing_pattern
+from streamkit.expressions.times.datetime_patterns import ZONE_LETTERS, java_parsing_pattern, java_writing_pattern
 from streamkit.plan.expression import TypedExpression
 
 AS_TIME, WITHOUT_TIMES = "ksql_as_time", "ksql_without_times"
 _MOMENT = pa.timestamp("us", tz="UTC")
-_DATE_LETTERS = frozenset("GyuMLdDEecFQqVzOXxZ")
+_DATE_LETTERS = frozenset("GyuMLdDEecFQq")
 
 
 @function(AS_TIME)
@@ -67,7 +67,7 @@ def _retyped(_: TypedExpression, value: Datum) -> Datum:
 @formula("format_time", "time, string -> string")
 def _format_time(call: Invocation) -> TypedExpression:
     """The time of the day as a text of a format."""
-    checked_format(call, java_writing_pattern, _DATE_LETTERS)
+    checked_format(call, java_writing_pattern, _DATE_LETTERS | ZONE_LETTERS)
     return TypedExpression("ksql_formatted_time", "string", call.values)
 
 
@@ -76,12 +76,12 @@ def _formatted_time(_: TypedExpression, value: Datum, format: Datum) -> Datum:
     def moments(values: pa.Array) -> pa.Array:
         return with_validity(values_of(values).astype(np.int64) * 1000, _MOMENT, values.is_valid())
 
-    return formatted_texts(of_rows(moments, value), format, refused=_DATE_LETTERS)
+    return formatted_texts(of_rows(moments, value), format, refused=_DATE_LETTERS | ZONE_LETTERS)
 
 
 @formula("parse_time", "string, string -> time")
 def _parse_time(call: Invocation) -> TypedExpression:
-    """The time of the day that a text of a format spells."""
+    """The time of the day that a text of a format spells, whatever the zone beside it."""
     checked_format(call, java_parsing_pattern, _DATE_LETTERS)
     return TypedExpression("ksql_time_of_day_by_format", "time", call.values)
 

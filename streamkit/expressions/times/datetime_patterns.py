@@ -6,7 +6,7 @@ Letters are those of Java's DateTimeFormatter, with Spark's limits on them. Patt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -94,6 +94,10 @@ class Pattern:
         """The parts without brackets, as they are written."""
         return tuple(_flat(self.parts))
 
+    def without(self, letters: frozenset[str]) -> Pattern:
+        """The pattern without the sections that have a field of these letters: Java writes nothing for what a value does not have."""
+        return replace(self, parts=_without(self.parts, letters))
+
     @property
     def width(self) -> int | None:
         """The number of characters of a text, if it is always the same and all ASCII."""
@@ -104,6 +108,16 @@ class Pattern:
                 return None
             total += size
         return total
+
+
+def _without(parts: tuple[PatternPart, ...], letters: frozenset[str]) -> tuple[PatternPart, ...]:
+    found: list[PatternPart] = []
+    for part in parts:
+        if not isinstance(part, Section):
+            found.append(part)
+        elif not any(isinstance(one, Field) and one.letter in letters for one in part.parts):
+            found.append(Section(_without(part.parts, letters)))
+    return tuple(found)
 
 
 def _fields(parts: tuple[PatternPart, ...]) -> list[Field]:
