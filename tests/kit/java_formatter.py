@@ -1,7 +1,7 @@
 """
 Java's DateTimeFormatter, slowly: the rules of its builder and of its parsers, one class each, as java.time.format has them.
 
-It is for patterns of the letters u, y, M, d, D, H, h, a, m, s and S, literals and brackets, and for years from 1 to 9999.
+It is for patterns of the letters u, y, M, d, D, E, H, h, a, m, s and S, literals and brackets, and for years from 1 to 9999.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 RANGES = {"M": (1, 12), "d": (1, 31), "D": (1, 366), "H": (0, 24), "h": (0, 12), "a": (0, 1), "m": (0, 59), "s": (0, 59)}
 UNRESOLVED = -1
 Values = dict[str, int]
@@ -166,6 +167,8 @@ class Formatter:
             self._append_internal(Literal(run))
         elif letter == "a":
             self._append_internal(Name("a", ("AM", "PM"), 0))
+        elif letter == "E":
+            self._append_internal(Name("E", WEEKDAYS, 0))
         elif letter == "M" and count == 3:
             self._append_internal(Name("M", MONTHS, 1))
         elif letter == "S":
@@ -250,12 +253,26 @@ def _date(known: Values) -> dt.date | None:
     if {"u", "M", "d"} <= known.keys():
         while not _is_date(year, month, day):
             day -= 1
-    elif not _is_date(year, month, day):
+    elif "E" in known and not {"u", "D"} <= known.keys():
+        year, month, day = _by_weekday(known, year, month)
+    if not _is_date(year, month, day):
         return None
-    date = dt.date(year, month, day)
-    if "D" not in known:
-        return date
-    if known["D"] > 365 + _is_date(year, 2, 29):
+    date = _by_number(known, dt.date(year, month, day)) if "D" in known else dt.date(year, month, day)
+    is_whole = {"u", "M", "d"} <= known.keys() or {"u", "D"} <= known.keys()
+    return None if date is not None and is_whole and known.get("E", date.weekday()) != date.weekday() else date
+
+
+def _by_weekday(known: Values, year: int, month: int) -> tuple[int, int, int]:
+    first = dt.date(year, month, 1)
+    if first.toordinal() < 7:
+        raise BeyondError
+    moved = first + dt.timedelta(days=known["E"] - first.weekday())
+    return moved.year, moved.month, known.get("d", moved.day)
+
+
+def _by_number(known: Values, date: dt.date) -> dt.date | None:
+    year = date.year
+    if known["D"] > 365 + ("u" in known and _is_date(year, 2, 29)):
         return None
     by_number = dt.date(year, 1, 1) + dt.timedelta(days=known["D"] - 1)
     agrees = all(known.get(letter, found) == found for letter, found in (("M", by_number.month), ("d", by_number.day)))

@@ -100,7 +100,7 @@ class TimeReading:
                 sound &= _enter(numbers, part, value, is_java=self._pattern.is_java)
                 start += width
         self._note_given(numbers, places)
-        micros, exists = local_times(numbers, len(places), self._pattern.is_java)
+        micros, exists = local_times(numbers, len(places), self._pattern.is_java, self._has_own_era())
         exists &= self._are_of_eras(numbers)
         self.micros[places], held = self._moments(micros)
         self.fits[places] = sound & exists & held
@@ -124,7 +124,7 @@ class TimeReading:
                 sound &= ~((value == 0) & np.asarray(pc.starts_with(group, "-")))
             sound &= _enter(numbers, field, value, present, is_java=self._pattern.is_java)
         self._note_given(numbers, places)
-        micros, exists = local_times(numbers, len(places), self._pattern.is_java)
+        micros, exists = local_times(numbers, len(places), self._pattern.is_java, self._has_own_era())
         exists &= self._are_of_eras(numbers)
         moments, known = self._moments_in(micros, zones, sound)
         self.micros[places] = moments
@@ -151,9 +151,13 @@ class TimeReading:
 
     def _are_of_eras(self, numbers: Numbers) -> np.ndarray | bool:
         """Which years are some of an era, which begins with 1: those that Java reads by the letter y, and not by u."""
-        if not self._pattern.is_java or "y" not in numbers or "y" not in re.sub("'[^']*'", "", self._pattern.text):
+        if not self._pattern.is_java or "y" not in numbers or self._has_own_era():
             return True
         return np.asarray(~numbers["y?"] | (numbers["y"] >= 1))
+
+    def _has_own_era(self) -> bool:
+        """Whether the year is read by the letter u, of years before the first one, too, and not by y."""
+        return self._pattern.is_java and "y" not in re.sub("'[^']*'", "", self._pattern.text)
 
     def _moments(self, micros: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The moments of local times, and which of them a timestamp holds."""
@@ -242,38 +246,36 @@ def _first(field: Field) -> int:
     return 1 if field.letter in "MLqQ" else 0
 
 
-def local_times(numbers: Numbers, count: int, is_java: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def local_times(numbers: Numbers, count: int, is_java: bool = False, has_own_era: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """
     Microseconds since 1970 of the fields' numbers, and whether there is such a time.
 
     As Java reads them, the 31st of a shorter month of a year that is given is its last day, and a weekday must be that of the date,
-    and hour 24 is the midnight behind the day. Half a day without an hour is the middle of it.
+    and hour 24 is the midnight behind the day. Half a day without an hour is the middle of it. Of a text that is no whole date
+    the weekday is that of the week of the first of the month. A year with an era of its own, the letter u, is not counted by another.
     """
     year, month, day = _number(numbers, "y", 1970, count), _number(numbers, "M", 1, count), _number(numbers, "d", 1, count)
     known = numbers.get("y?", np.zeros(count, bool))
-    if "G" in numbers:
-        after_christ = ~numbers["G?"] | (numbers["G"] == 1)
-        year = np.where(known & ~after_christ, 1 - year, year)
     is_whole = _are_given(numbers, "yMd", count)
-    if is_java and is_whole.any():
-        lengths = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[np.clip(month, 1, 12) - 1] + (
-            (month == 2) & is_leap(year)
-        )
-        day = np.where(is_whole & (day <= 31), np.minimum(day, lengths), day)
+    is_date = is_whole | _are_given(numbers, "yD", count)
+    year = _with_era(numbers, year, known, is_java, has_own_era)
+    if is_java:
+        year, month, day = _java_date(numbers, (year, month, day), is_whole, is_date)
     days, exists = days_from_civil(year, month, day)
     if "D" in numbers:
         days, exists = _by_day_of_year(numbers, year, days, exists, is_last=~known if is_java else np.zeros(count, bool))
     if "E" in numbers:
-        exists = exists & (~numbers["E?"] | ((days + 3) % 7 == numbers["E"]))
+        exists = exists & (~numbers["E?"] | ((days + 3) % 7 == numbers["E"]) | (~is_date if is_java else False))
     if "G" in numbers and "y" in numbers:
-        exists = exists & (~known | (numbers["y"] >= 1))
+        agrees = ~is_date | (_is_before_christ(numbers) == (year < 1)) | ~numbers["G?"] if has_own_era else numbers["y"] >= 1
+        exists = exists & (~known | agrees)
     if is_java:
         is_midnight = _number(numbers, "H", 0, count) == 24
         exists = exists & ~(is_midnight & ((_number(numbers, "m", 0, count) != 0) | (_number(numbers, "s", 0, count) != 0)))
         exists = exists & ~(is_midnight & (_number(numbers, "S", 0, count) != 0))
         if is_midnight.any():
             numbers["H"] = np.where(is_midnight, 0, numbers["H"])
-            days = days + (is_midnight & (_are_given(numbers, "yMd", count) | _are_given(numbers, "yD", count)))
+            days = days + (is_midnight & is_date)
     hour, agrees = _hour(numbers, count)
     if is_java and "a" in numbers:
         has_time = np.logical_or.reduce([_are_given(numbers, letter, count) for letter in "HkKhmsS"])
@@ -288,6 +290,40 @@ def _number(numbers: Numbers, letter: str, missing: int, count: int) -> np.ndarr
         return np.full(count, missing, np.int64)
     there = numbers[f"{letter}?"]
     return numbers[letter] if there.all() else np.where(there, numbers[letter], missing)
+
+
+def _with_era(numbers: Numbers, year: np.ndarray, known: np.ndarray, is_java: bool, has_own_era: bool) -> np.ndarray:
+    """The years counted from the first of their eras on; Java counts one so that no text gives, too."""
+    if "G" not in numbers:
+        return year
+    is_counted = ~known if has_own_era else known | is_java
+    return np.where(_is_before_christ(numbers) & is_counted, 1 - year, year)
+
+
+def _is_before_christ(numbers: Numbers) -> np.ndarray:
+    return np.asarray(numbers["G?"] & (numbers["G"] == 0))
+
+
+def _java_date(
+    numbers: Numbers, date: tuple[np.ndarray, np.ndarray, np.ndarray], is_whole: np.ndarray, is_date: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """The year, month and day, with the last day of a month for one up to 31, and the weekday where there is no date to compare it with."""
+    year, month, day = date
+    if is_whole.any():
+        lengths = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])[np.clip(month, 1, 12) - 1] + (
+            (month == 2) & is_leap(year)
+        )
+        day = np.where(is_whole & (day <= 31), np.minimum(day, lengths), day)
+    return _by_weekday(numbers, (year, month, day), numbers["E?"] & ~is_date) if "E" in numbers else (year, month, day)
+
+
+def _by_weekday(numbers: Numbers, date: tuple[np.ndarray, np.ndarray, np.ndarray], moved: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The year, month and day of each date; of the first of a month the day of that name in its week, if the date is to be moved."""
+    year, month, day = date
+    first, _ = days_from_civil(year, month, np.ones_like(day))
+    found = civil_from_days(first - (first + 3) % 7 + numbers["E"])
+    given = _are_given(numbers, "d", len(day))
+    return np.where(moved, found[0], year), np.where(moved, found[1], month), np.where(moved & ~given, found[2], day)
 
 
 def _are_given(numbers: Numbers, letters: str, count: int) -> np.ndarray:

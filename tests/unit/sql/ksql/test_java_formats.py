@@ -12,7 +12,7 @@ import pytest
 from streamkit.expressions.ksql.times import read_by_format
 from streamkit.expressions.times.datetime_patterns import PatternError, java_parsing_pattern
 from streamkit.expressions.times.java_expressions import is_clear
-from tests.kit.java_formatter import MONTHS, BeyondError, Formatter, moment
+from tests.kit.java_formatter import MONTHS, WEEKDAYS, BeyondError, Formatter, moment
 from tests.kit.sampling import seeds
 
 EPOCH = dt.datetime(1970, 1, 1)
@@ -70,6 +70,8 @@ def value_of(draw: random.Random, field: str) -> str:
         return draw.choice(["AM", "PM"])
     if field == "MMM":
         return draw.choice(MONTHS)
+    if letter == "E":
+        return draw.choice(WEEKDAYS)
     if letter == "S":
         return "".join(draw.choice("0123456789") for _ in field)
     if letter in "uy":
