@@ -82,6 +82,17 @@ def unknown_zone(zone: str) -> str:
     return f"there is no time zone {zone!r}; {hint}"
 
 
+def spelt_zone(name: str) -> str:
+    """The region, or what stands before its offset, in the case in which it is spelt; another name as it is."""
+    prefix = next((prefix for prefix in _PREFIXES if name.upper().startswith(prefix)), "")
+    return _spelt().get(name.lower(), prefix + name[len(prefix) :])
+
+
+@lru_cache(maxsize=1)
+def _spelt() -> dict[str, str]:
+    return {name.lower(): name for name in _regions()}
+
+
 @lru_cache(maxsize=1)
 def _regions() -> frozenset[str]:
     return frozenset(zoneinfo.available_timezones()) - {"Factory", "localtime", "posixrules"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from streamkit.expressions.ksql.lenient_dates import FIRST_GREGORIAN_DAY, date_r
 from streamkit.expressions.times.datetime_formats import TimeReading, written
 from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, java_parsing_pattern, java_writing_pattern
 from streamkit.plan.expression import TypedExpression
-from streamkit.time_zone import SHORT_NAMES, ZoneError
+from streamkit.time_zone import SHORT_NAMES, ZoneError, canonical_zone
 from streamkit.zone_offsets import BEYOND, offsets_of
 
 UNIT_MICROS = {
@@ -31,6 +32,7 @@ UNIT_MICROS = {
 }  # fmt: skip
 DAY_MICROS, DAY_MILLIS = 86_400_000_000, 86_400_000
 _TIME_LETTERS = frozenset("HhKkmsSaAnNVzOXxZ")
+_ONE_DIGIT = re.compile("[+-][0-9]:|:[0-9]$|:[0-9]:")  # of hours or minutes beside a colon
 _MOMENT = pa.timestamp("us", tz="UTC")
 
 
@@ -105,8 +107,9 @@ def read_by_format(
 
 
 def _known_zone(zone: str) -> str:
-    """The zone; ZoneError for a short name such as EST, which Spark has beside those of Java's ZoneId."""
-    if zone in SHORT_NAMES or zone == "ROC":
+    """The zone; ZoneError if there is none, and for names that Spark has beside those of Java's ZoneId, such as EST and +2:00."""
+    canonical_zone(zone)
+    if zone in SHORT_NAMES or zone == "ROC" or _ONE_DIGIT.search(zone):
         raise ZoneError(f"there is no time zone {zone!r} in ksqlDB; expected one such as America/New_York or -05:00")
     return zone
 

@@ -17,7 +17,7 @@ from streamkit.expressions.core.numbers import values_of
 from streamkit.expressions.times.datetime_patterns import Field, Pattern
 from streamkit.expressions.times.field_expressions import is_zone, names_of, regular_expression
 from streamkit.expressions.times.java_expressions import is_clear, java_groups
-from streamkit.time_zone import ZoneError, canonical_zone, fixed_offset
+from streamkit.time_zone import ZoneError, canonical_zone, fixed_offset, spelt_zone
 from streamkit.zone_offsets import (
     DAY_SECONDS,
     SECOND_MICROS,
@@ -192,7 +192,7 @@ def _regions(names: pa.StringArray) -> pa.StringArray:
 
 
 def _offset_name(text: str) -> str:
-    return "Z" if text in ("z", "Z") else text.upper() if text[:3].upper() == "GMT" else text
+    return "Z" if text in ("z", "Z") else spelt_zone(text)
 
 
 def fixed_cells(texts: pa.StringArray, width: int) -> tuple[np.ndarray, np.ndarray]:
