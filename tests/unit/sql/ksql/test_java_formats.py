@@ -9,11 +9,16 @@ import re
 import pyarrow as pa
 import pytest
 
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.expressions.ksql.times import read_by_format
 from streamkit.expressions.times.datetime_patterns import PatternError, java_parsing_pattern
 from streamkit.expressions.times.java_expressions import is_clear
+from streamkit.schema import Schema
+from streamkit.sql.ksql.expressions import KsqlMeaning, ksql_expression, null_on_failure
 from tests.kit.java_formatter import MONTHS, WEEKDAYS, BeyondError, Formatter, moment
 from tests.kit.sampling import seeds
+from tests.unit.sql.ksql.reading import read
 
 EPOCH = dt.datetime(1970, 1, 1)
 DATES = (
@@ -106,6 +111,29 @@ def test_texts_are_read_as_java_reads_them(seed):
         assert dict(zip(expected, found)) == expected, pattern
 
 
+DATE, TIME = dt.date(2021, 2, 5), dt.time(15, 4, 9, 12_000)
+OF_DATES = {"u": 2021, "y": 2021, "M": 2, "d": 5, "D": 36, "E": DATE.weekday()}
+OF_TIMES = {"H": 15, "h": 3, "a": 1, "m": 4, "s": 9, "S": 12_000_000}
+
+
+@pytest.mark.parametrize("seed", seeds(5))
+def test_values_are_written_as_java_writes_them(seed):
+    """A date and a time of the day by patterns of either or both: what they lack is left out with its brackets, and fails without."""
+    draw = random.Random(seed)
+    patterns = [pattern_of(draw) for _ in range(PATTERNS * 2)]
+    for call, type, value, fields in (
+        ("FORMAT_DATE(A, F)", "date", DATE, OF_DATES),
+        ("FORMAT_TIME(PARSE_TIME(A, 'HH:mm:ss.SSSSSS'), F)", "string", TIME.isoformat(), OF_TIMES),
+    ):
+        tree = null_on_failure(ksql_expression(read(call), {"A": type, "F": "string"}), KsqlMeaning())
+        schema = Schema.parse(f"A {type}, F string")
+        ((_, typed),) = ExpressionAnalyzer().project(schema, [("x", tree)])
+        batch = pa.record_batch({"A": pa.array([value] * len(patterns)), "F": pa.array(patterns, pa.string())})
+        found = dict(zip(patterns, evaluate(typed, batch).to_pylist()))
+
+        assert found == {pattern: Formatter(pattern).written(fields) for pattern in patterns}
+
+
 def test_what_a_bracket_changes_for_numbers():
     """A number is refused right behind one that may have any number of digits, unless it has always as many, or a bracket is there."""
     for pattern in ("yyyyM", "Hm", "dD"):
@@ -118,10 +146,10 @@ def test_what_a_bracket_changes_for_numbers():
 def test_which_patterns_are_read_at_once():
     """A pattern is read by one expression of Arrow if each part begins with something else than what may follow it."""
     clear = (
-        "yyyy-MM-dd[ HH:mm[:ss[.SSS]]][XXX]",
+        "yyyy-MM-dd[ HH:mm[:ss[.SSS]]][X]",
         "d/M/yyyy",
         "yyyyMMddHHmmssX",
-        "yyyy-MM-dd'T'HH:mm:ss.SSSXXX'['VV']'",
+        "yyyy-MM-dd'T'HH:mm:ss.SSSXX'['VV']'",
         "[h:mm ]a",
     )
     unclear = (
