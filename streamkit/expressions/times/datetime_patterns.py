@@ -23,7 +23,7 @@ _MOST = {  # the most letters of each, as Spark takes them
     "V": 2, "z": 4, "O": 4, "X": 5, "x": 5, "Z": 5,
 }  # fmt: skip
 
-_OF_JAVA = {**_MOST, "u": 10, "y": 10, "E": 5, "M": 5, "L": 5, "e": 5, "c": 5, "n": 19, "A": 19, "N": 19}
+_OF_JAVA = {**_MOST, "G": 5, "Q": 5, "q": 5, "u": 10, "y": 10, "E": 5, "M": 5, "L": 5, "e": 5, "c": 5, "n": 19, "A": 19, "N": 19}
 _REFUSED_IN_PARSING_BY_JAVA = frozenset("FqQnANec")
 _NARROW = 5  # letters of a field that is one character
 
@@ -154,7 +154,7 @@ def java_parsing_pattern(text: str) -> Pattern:
     pattern = _pattern(text, True, True)
     for field in pattern.fields:
         if field.letter in _REFUSED_IN_PARSING_BY_JAVA or (
-            field.letter in "EMLz" and field.count >= (4 if field.letter == "z" else _NARROW)
+            field.letter in "GEMLz" and field.count >= (4 if field.letter == "z" else _NARROW)
         ):
             raise PatternError(f"the format {text!r} has {field.text!r}, by which texts are written and not read")
     _check_neighbours_of_java(pattern)

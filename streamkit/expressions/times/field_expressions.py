@@ -30,8 +30,12 @@ def names_of(field: Field) -> tuple[str, ...]:
         return WEEKDAYS if field.count == 4 else tuple(name[:3] for name in WEEKDAYS)
     if field.letter == "a":
         return ("AM", "PM")
+    if field.letter == "G" and field.count == 5:
+        return ("B", "A")
     if field.letter == "G":
         return ("Before Christ", "Anno Domini") if field.count == 4 else ("BC", "AD")
+    if field.letter in "qQ" and field.count == 5:
+        return ("1", "2", "3", "4")
     if field.letter in "qQ" and field.count == 3:
         return ("Q1", "Q2", "Q3", "Q4")
     if field.letter in "qQ" and field.count == 4:
