@@ -257,8 +257,8 @@ class _JavaReader:
         opened = "[^" if self._taken("\\^") else "["
         parts: list[str] = []
         while not self._rest().startswith("]") or not parts:
-            if not self._rest() or self._rest().startswith("]"):
-                raise self._wrong("a [ without ], or with nothing inside")
+            if not self._rest():
+                raise self._wrong("a [ without ]; one right behind the [ is a character of the class")
             parts.append(self._class_part())
         self.place += 1
         if "&&" in (parts[0], parts[-1]):
