@@ -26,7 +26,7 @@ class ZoneError(ValueError):
 def canonical_zone(zone: str) -> str:
     """A zone as Java spells it: a region such as Europe/Berlin, or an offset such as +02:00; ZoneError if there is none."""
     name = SHORT_NAMES.get(zone, zone)
-    if name == "Z" or name in _regions():
+    if name in ("Z", *_PREFIXES) or name in _regions():
         return name
     for prefix in _PREFIXES:
         rest = name.removeprefix(prefix)
