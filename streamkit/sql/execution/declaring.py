@@ -35,6 +35,7 @@ from streamkit.sql.execution.stored_source import (
     already_there,
     declaration_of,
     is_ksql,
+    own_keys,
     written_columns,
 )
 from streamkit.sql.execution.topic_fit import misfit
@@ -71,7 +72,7 @@ def create_source(state: ScriptState, statement: CreateSource) -> Changed:
         stored = with_added_at(known, stored, state.definitions.numbers)
     if topic is not None:
         state.definitions = state.definitions.with_topic(topic)
-    _declare(state, known, stored, span, is_new=topic is not None)
+    _declare(state, known, stored, span)
     former = stored.columns if known is None else known.columns
     added = [str(one["name"]) for one in stored.columns if one["name"] not in {other["name"] for other in former}]
     check_queries(state, stored.name, before=before if known is None else None, added=added)
@@ -100,14 +101,11 @@ def _check_replaced(state: ScriptState, statement: CreateSource, known: StoredSo
         raise state.error(f"{known.name} is a SOURCE {known.kind.upper()}, which stays as it is; expected DROP before", span)
 
 
-def _declare(
-    state: ScriptState, known: StoredSource | None, stored: StoredSource, span: TextSpan, *, is_new: bool = False
-) -> None:
+def _declare(state: ScriptState, known: StoredSource | None, stored: StoredSource, span: TextSpan) -> None:
     """
     Declare a stream or table of a topic that may be read so, in place of a `known` one or as a new one.
 
     TopologyError if records of before could not be read any more, or if nothing could be written. A topic of Avro gets the columns that it lacks.
-    What a registry has of a topic that is new was of another one: it says itself what it takes.
     """
     otherwise = "another topic"
     if known is not None:
@@ -119,8 +117,7 @@ def _declare(
         add_avro_columns(state, stored, span)
     could_write = known is not None and known.topic == stored.topic and _why_unwritable(state, known) is None
     state.definitions = state.definitions.with_source(stored)
-    if not is_new:
-        check_readable(state, known, stored, span)
+    check_readable(state, known, stored, span)
     _check_columns_of_schema(state, known, stored, span, otherwise)
     if could_write and (reason := _why_unwritable(state, stored)):  # one that is new may be there to read some of the columns
         raise state.error(
@@ -387,8 +384,9 @@ class _SourceDeclaration:
         if format not in ("avro", "protobuf") or registry is None:
             return (text,)
         subjects_of = topic.name if topic.format is None else topic.format.topic or topic.name
+        keys = own_keys(topic, format) or Format(format, None, ((REGISTRY_URL, registry),))
         try:
-            found = Codec(Format(format, None, ((REGISTRY_URL, registry),)), topic=subjects_of, part=KEY).written
+            found = Codec(keys, topic=subjects_of, part=KEY).written
         except SchemaError:  # there is no such subject, or its schema says no columns
             return (text,)
         return tuple(ColumnDefinition(Name(KEY if one.name == VALUE else one.name), one.type, role) for one in found)

@@ -23,7 +23,7 @@ from streamkit.log.topic.topic import Topic
 from streamkit.plan.encoding import Encoded
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.script_state import ScriptState
-from streamkit.sql.execution.stored_source import format_of_subject, schemas_there
+from streamkit.sql.execution.stored_source import format_of_subject, own_keys, schemas_there
 from streamkit.sql.printer.names import quoted_name
 from streamkit.sql.tree.span import TextSpan
 
@@ -38,8 +38,9 @@ def check_readable(state: ScriptState, known: StoredSource | None, stored: Store
     try:
         if format.schema is None:  # else it is of SQL, and judged by that
             _check_values(Codec(format, topic=format.topic), decoding.value)
-        codec = Codec(replace(decoding.keys, schema=None), topic=format.topic, part=KEY)
-        keys, newest = codec.newest_columns(), codec.newest()
+        own = own_keys(topic, decoding.keys.name)
+        codec = Codec(own or replace(decoding.keys, schema=None), topic=format.topic, part=KEY)
+        keys, newest = (codec.newest_columns(), codec.newest()) if own is None else (codec.written, own)
     except SchemaError as error:
         reason = str(error).partition("; expected")[0]
         raise state.error(f"no record of the topic {topic.name} could be read: {reason}; expected another topic", span) from None
@@ -48,9 +49,10 @@ def check_readable(state: ScriptState, known: StoredSource | None, stored: Store
     declared = decoding.key.select(name for name in decoding.key.names if former.get(name) != types.get(name))
     if keys is None or not len(declared):  # a key of before stays, whatever keys others have registered since
         return
+    where = "in the registry" if own is None else "by its format"
     if missing := _lacking(decoding.keys, keys, declared):
         raise state.error(
-            f"the keys of the topic {topic.name} have {keys} in the registry, and no {', '.join(missing)}, which would be null; expected "
+            f"the keys of the topic {topic.name} have {keys} {where}, and no {', '.join(missing)}, which would be null; expected "
             f"{', '.join(f'{quoted_name(one.name)} {ksql_type(one.type)}' for one in keys)} as the key",
             span,
         )
@@ -65,7 +67,7 @@ def check_readable(state: ScriptState, known: StoredSource | None, stored: Store
         is_other = _is_of_other_kind(one.type, its) or _is_unwritable(decoding.keys, one, its, defaults)
         if not is_read or (is_written and is_other):
             raise state.error(
-                f"{one.name} is {ksql_type(its)} in the keys of the topic {topic.name} in the registry, and {ksql_type(types[one.name])} in "
+                f"{one.name} is {ksql_type(its)} in the keys of the topic {topic.name} {where}, and {ksql_type(types[one.name])} in "
                 f"{stored.name}, so no record could be {'written' if is_read else 'read'}; expected the type that it has",
                 span,
             )

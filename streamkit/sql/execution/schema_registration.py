@@ -8,8 +8,8 @@ from streamkit.data_type import fields_of, inner_types, is_nested, to_arrow
 from streamkit.errors import SchemaError, StreamKitError
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.avro_schema import is_record
-from streamkit.formats.codec import Codec, format_of_keys, schema_made_of, with_newest_schema
-from streamkit.formats.format import AUTO_REGISTER, KEY_FORMAT, KEY_SCHEMA, WINDOW, Format
+from streamkit.formats.codec import Codec, schema_made_of, with_newest_schema
+from streamkit.formats.format import AUTO_REGISTER, KEY_FORMAT, WINDOW, Format
 from streamkit.formats.windowed_keys import without_bounds
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.alteration import Alteration
@@ -19,7 +19,7 @@ from streamkit.log.topic.topic import Topic
 from streamkit.plan.encoding import Encoded, value_columns, with_schema, with_subject_of_keys
 from streamkit.schema import Schema
 from streamkit.sql.execution.script_state import ScriptState
-from streamkit.sql.execution.stored_source import format_of_subject, has_all, schemas_there
+from streamkit.sql.execution.stored_source import format_of_subject, has_all, own_keys, schemas_there
 from streamkit.sql.tree.span import TextSpan
 
 
@@ -89,7 +89,7 @@ def _check_keys(written: Encoded, topic: Topic) -> None:
     )
     if made.is_registered() or other.is_registered():
         return
-    newest = with_newest_schema(keys, topic.name, KEY)
+    newest = own_keys(topic, keys.name) or with_newest_schema(keys, topic.name, KEY)
     if newest.schema is not None:  # equal keys have equal bytes, so it gets no second one: this says why it does not take them
         if keys.name == "avro" and not is_record(newest.schema):
             raise SchemaError(f"its keys are {newest.schema}, without the record that SQL writes around them")
@@ -211,11 +211,5 @@ def _codecs(topic: Topic) -> list[Codec]:
     if format is None or not format.has_registry or format.schema is None:
         return []
     subjects_of = format.topic or topic.name
-    found = [Codec(format, topic=subjects_of)]
-    if name := format.setting(KEY_FORMAT):
-        keys = format_of_keys(name, format, dict(format.settings))
-        columns = Schema.from_ddl(format.setting(KEY_SCHEMA))
-        columns = without_bounds(columns) if keys.setting(WINDOW) else columns
-        if keys.has_registry:
-            found.append(Codec(replace(keys, schema=schema_made_of(keys.name, columns)), topic=subjects_of, part=KEY))
-    return found
+    keys = own_keys(topic, format.setting(KEY_FORMAT))
+    return [Codec(format, topic=subjects_of), *([] if keys is None else [Codec(keys, topic=subjects_of, part=KEY)])]

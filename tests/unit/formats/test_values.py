@@ -344,3 +344,27 @@ def test_numbers_keep_their_digits_one_by_one(name, text):
     exact, found = (json.loads(one, parse_float=Decimal, parse_int=Decimal) for one in (text, written))
     assert found == exact
     assert name == "ksql_json" or written == text.encode()
+
+
+@pytest.mark.parametrize(
+    ("values", "type", "read"),
+    [
+        ([1, 2], "bigint", 1),
+        ([None, 1], "bigint", 1),
+        ([True, False], "boolean", True),
+        ([1.5, 2], "double", 1.5),
+        (["a", None], "string", "a"),
+    ],
+)
+def test_an_enum_of_json_schema_has_the_type_of_its_values(values, type, read):
+    """It may have no type of its own; of two types it is none that a column could have."""
+    schema = json.dumps(
+        {"type": "object", "properties": {"e": {"enum": values}, "l": {"type": "array", "items": {"enum": values}}}}
+    )
+    codec = Codec(declare_format("json", schema))
+    assert [one.type for one in codec.columns] == [type, f"array<{type}>"]
+    found = codec.decode(pa.array([json.dumps({"e": read, "l": values}).encode()], pa.binary())).to_pylist()
+    assert found == [{"e": read, "l": values}]
+    mixed = json.dumps({"type": "object", "properties": {"e": {"enum": ["a", 1]}}})
+    with pytest.raises(SchemaError, match="'e' of the JSON Schema is bigint or string"):
+        assert Codec(declare_format("json", mixed)).columns

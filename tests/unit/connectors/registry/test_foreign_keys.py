@@ -108,9 +108,7 @@ def test_another_key_than_that_of_the_topic_is_refused(sql, topic, format, key):
         ):
             sql.execute(f"CREATE STREAM E (K INT KEY, V INT) WITH (KAFKA_TOPIC = '{topic}-d', FORMAT = '{format}')")
         return
-    with pytest.raises(
-        SqlError, match=r"the keys of the topic .* have K string in the registry, and no \w+, which would be null"
-    ):
+    with pytest.raises(SqlError, match=r"the keys of the topic .* have K string by its format, and no \w+, which would be null"):
         sql.execute(f"CREATE STREAM B ({key} KEY, V INT) {given}")
     sql.execute(f"CREATE STREAM C (K STRING KEY, W INT) {given}; INSERT INTO C VALUES ('c', 2)")
     assert [row["K"] for row in sql.query("SELECT K FROM A").to_pylist()] == ["a", "c"]
@@ -152,8 +150,32 @@ def test_a_declaration_changes_whatever_keys_others_have_registered_since(sql, c
     sql.execute(f"ALTER STREAM A ADD COLUMN W INT; CREATE OR REPLACE STREAM A (K STRING KEY, V INT, W INT, X INT) {given}")
     sql.execute("INSERT INTO A VALUES ('b', 2, 3, 4)")
     assert [tuple(row.values()) for row in sql.query("SELECT * FROM A").to_pylist()] == [("a", 1, None, None), ("b", 2, 3, 4)]
-    with pytest.raises(SqlError, match="have ID string in the registry, and no K"):
-        sql.execute(f"CREATE STREAM B (K STRING KEY, V INT) {given}")
+    sql.execute(f"CREATE STREAM B (K STRING KEY, V INT) {given}; CREATE STREAM C {given}; INSERT INTO B VALUES ('c', 5)")
+    assert [row["K"] for row in sql.query("SELECT K FROM C").to_pylist()] == ["a", "b", "c"]
+    with pytest.raises(SqlError, match="have K string by its format, and no ID"):
+        sql.execute(f"CREATE STREAM D (ID STRING KEY, V INT) {given}")
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+@pytest.mark.parametrize(
+    "write", ["INSERT INTO A VALUES ({}, 1)", "DELETE FROM A WHERE {} = {}", "INSERT INTO A SELECT {}, 1 AS V FROM A"]
+)
+@pytest.mark.parametrize("is_one_text", [True, False])
+def test_a_topic_that_is_made_again_has_the_keys_of_its_statement(sql, client, topic, format, write, is_one_text):
+    """Not those that the subject has of the one that was dropped; also where one text makes it and writes to it."""
+    given = f"WITH (KAFKA_TOPIC = '{topic}', FORMAT = '{format}', PARTITIONS = 1)"
+    for key, value in (("K STRING", "'a'"), ("ID STRING", "'b'"), ("K BIGINT", "7"), ("K STRING", "'d'")):
+        name = key.split()[0]
+        kind, role = ("TABLE", "PRIMARY KEY") if write.startswith("DELETE") else ("STREAM", "KEY")
+        filled = [name, value] if write.startswith("DELETE") else [name if "SELECT" in write else value]
+        texts = [f"CREATE {kind} A ({key} {role}, V INT) {given}", write.format(*filled)]
+        for text in [";".join(texts)] if is_one_text else texts:
+            sql.execute(text)
+        sql.execute("TERMINATE ALL")
+        sql.execute(f"INSERT INTO A VALUES ({value}, 1)")
+        assert [repr(row[name]) for row in sql.query(f"SELECT {name} FROM A").to_pylist()][-1] == value
+        sql.execute(f"DROP {kind} A DELETE TOPIC")
+        client.set_compatibility(f"{topic}-key", "NONE")
 
 
 @pytest.mark.parametrize("compatibility", ["BACKWARD", "NONE"])
