@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import Codec, schema_made_of, with_newest_schema
-from streamkit.formats.format import KEY_FORMAT, NULLS, OF_WRITERS, USE_LATEST, Format
+from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, NULLS, OF_WRITERS, USE_LATEST, Format
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
 from streamkit.plan.encoding import Encoded, other_settings, with_schema, with_subject_of_keys
@@ -202,10 +202,17 @@ def _other_format(
 
 
 def _compared(own: Format, its: Format) -> dict[str, str]:
-    """The settings of a topic that a writer has to have: what it leaves open the topic says, and how null is written behind a registry the writer."""
+    """
+    The settings of a topic that a writer has to have: what it leaves open the topic says.
+
+    Behind a registry the writer says how null is written, and the subject of keys what these are, unless the topic does.
+    """
     said = dict(own.settings)
     found = {name: value for name, value in its.settings if name not in OF_WRITERS or name in said}
-    return {**found, NULLS: said[NULLS]} if NULLS in said and its.has_registry else found
+    if not its.has_registry:
+        return found
+    of_subject = (KEY_SCHEMA,) if KEY_SCHEMA not in found and its.setting(KEY_FORMAT) in ("avro", "protobuf") else ()
+    return {**found, **{name: said[name] for name in (NULLS, *of_subject) if name in said}}
 
 
 def _is_said(own: Format, written: Encoded) -> bool:

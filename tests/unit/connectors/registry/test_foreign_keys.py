@@ -192,3 +192,23 @@ def test_keys_without_a_record_are_not_written(sql, registry, log, client, topic
         sql.execute(write)
     assert client.latest(f"{topic}-key") == known
     assert sql.query("SELECT K, F FROM T").to_pylist() == [{"K": 7, "F": 1}]
+
+
+@pytest.mark.parametrize(
+    "write", ["INSERT INTO S VALUES ('b', 2)", "INSERT INTO S SELECT K, F FROM J", "{} AS SELECT K, F FROM J"]
+)
+def test_a_topic_need_not_say_the_schema_of_its_keys(sql, registry, log, client, topic, write):
+    """The subject of keys says it, to VALUES and to queries."""
+    log.create_topic(
+        topic, partitions=1, format="avro", format_settings={"schema.registry.url": registry.url, "key.format": "avro"}
+    )
+    sent(log, client, topic, RECORD, {"K": "a"}, 1)
+    known, given = client.latest(f"{topic}-key"), f"WITH (KAFKA_TOPIC = '{topic}', FORMAT = 'AVRO')"
+    sql.execute(
+        f"CREATE STREAM J (K STRING KEY, F INT) WITH (KAFKA_TOPIC = '{topic}-j', VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+        f"INSERT INTO J VALUES ('b', 2); CREATE STREAM S (K STRING KEY, F INT) {given};"
+    )
+    sql.execute(write.format(f"CREATE STREAM U {given}"))
+    assert sql.catch_up(60)
+    assert [row["K"] for row in sql.query("SELECT K FROM S").to_pylist()] == ["a", "b"]
+    assert client.latest(f"{topic}-key") == known
