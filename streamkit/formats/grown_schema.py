@@ -145,12 +145,14 @@ def _made_fields(text: str) -> Iterator[_MadeField]:
 
 
 def _numbers_before(former: Iterable[str], message: str) -> Iterator[int]:
-    """The greatest number of each former version that has a message of a name."""
+    """The greatest number of each former version, in the message of a name, or in its first if it was called otherwise then."""
     for text in former:
-        try:
-            yield _last_number(compiled(text).named(message))
-        except SchemaError:  # it has no such message, or imports files of other subjects
-            continue
+        for name in (message, ""):
+            try:
+                yield _last_number(compiled(text).named(name))
+                break
+            except SchemaError:  # it has no such message, or imports files of other subjects
+                continue
 
 
 def _last_number(message: Any) -> int:

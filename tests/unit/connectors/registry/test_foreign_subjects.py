@@ -354,6 +354,7 @@ def test_a_field_that_protobuf_refuses_is_not_registered(rows, client, made, top
     assert client.latest(f"{topic}-value").id == known
 
 
+@pytest.mark.parametrize("former", ["", "package shop; "])
 @pytest.mark.parametrize(
     "write",
     [
@@ -362,9 +363,9 @@ def test_a_field_that_protobuf_refuses_is_not_registered(rows, client, made, top
         "INSERT INTO B SELECT K, V AS N FROM J",
     ],
 )
-def test_a_number_of_a_former_version_is_not_used_again(rows, client, made, topic, write):
+def test_a_number_of_a_former_version_is_not_used_again(rows, client, made, topic, write, former):
     """A reader of that version would take the one field for the other, and a registry that heeds all versions refuses it."""
-    made('syntax = "proto3"; message Order { int32 V = 1; string X = 3; map<string,int32> M = 7; }', "PROTOBUF")
+    made(f'syntax = "proto3"; {former}message Order {{ int32 V = 1; string X = 3; map<string,int32> M = 7; }}', "PROTOBUF")
     client.set_compatibility(f"{topic}-value", "NONE")
     client.id_of(f"{topic}-value", "PROTOBUF", 'syntax = "proto3"; message Order { int32 V = 1; }', register=True)
     rows.execute(f"{over(topic, 'V INT', 'PROTOBUF')}; {over(topic, 'N INT', 'PROTOBUF', name='B')}")
