@@ -124,7 +124,7 @@ def _common_type(join: JoinNode, left: SchemaColumn, right: SchemaColumn, sides:
     in_python = f"the same type: cast one, as in with_columns({left.name}=F.col('{left.name}').cast('{right.type}'))"
     raise TopologyError(
         f"the join column {left.name!r} of the {sides[0]} is {left.type}, and {right.name!r} of the {sides[1]} is {right.type}; "
-        f"expected {by_language(join.at, in_python, f'CAST({left.name} AS {right.type.upper()})')}",
+        f"expected {by_language(join.at, in_python, f'CAST({left.name} AS {right.type})')}",
         join.at,
     )
 

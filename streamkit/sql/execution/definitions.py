@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from streamkit.errors import TopicNotFoundError
+from streamkit.errors import StreamKitError, TopicNotFoundError
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import MESSAGE, REGISTRY_URL
 from streamkit.formats.protobuf_schema import compiled
@@ -184,7 +184,10 @@ class Definitions:
 
         If its records are read or written otherwise from now on, the runs of the queries that do so end, and each begins again by what is declared.
         """
-        known = self.source(source.name, keeps_case=True)
+        try:
+            known = self.source(source.name, keeps_case=True)
+        except StreamKitError:  # of a topic of that name, whose columns nobody has said yet
+            known = None
         found = replace(self, sources={**self.sources, source.name: source})
         if known is not None and known.declares_as(source):
             return found

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from streamkit.expressions.sql.dialect import DIALECTS
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.topic import check_writable
 from streamkit.names import DELETED
@@ -16,6 +17,7 @@ from streamkit.sql.execution.inserting import encoded
 from streamkit.sql.execution.schema_registration import let_write_keys, written_by
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.selecting import SessionRelations
+from streamkit.sql.printer.names import type_text
 from streamkit.sql.pull.input import PullInput
 from streamkit.sql.pull.planning import planned
 from streamkit.sql.tree.query import Query, SourceName, Star
@@ -63,7 +65,8 @@ def _keys(state: ScriptState, statement: DeleteRows, known: StoredSource) -> tup
     found = read.key_of_table() if isinstance(read, PullInput) and plan.where is None else None
     parts = list(_parts(read.condition)) if isinstance(read, PullInput) and read.condition is not None else []
     if found is None or len(parts) != len(known.key):
-        types = {str(one["name"]): str(one["type"]).upper() for one in known.columns}
+        dialect = DIALECTS[script.meaning.name]
+        types = {str(one["name"]): type_text(str(one["type"]), dialect) for one in known.columns}
         raise state.error(
             f"DELETE needs the key of {known.name} and nothing else; expected WHERE {' AND '.join(f'{name} = …' for name in known.key)}"
             + (f", or {known.key[0]} IN (…)" if len(known.key) == 1 else "")

@@ -11,11 +11,12 @@ from streamkit.dsl.table import Table
 from streamkit.errors import TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import ksql_type
+from streamkit.expressions.sql.dialect import DIALECTS
 from streamkit.formats.format import WINDOW
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part as dotted_part
 from streamkit.plan.dotted_name import parts_of
-from streamkit.plan.expression import Alias, Call, Expression, Literal, Reference
+from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference
 from streamkit.plan.expression_text import OF_KSQL, expression_text
 from streamkit.plan.inputs import sources_of
 from streamkit.plan.join_window import JoinWindow
@@ -29,6 +30,7 @@ from streamkit.sql.lowering.meaning import DAY_MS, Meaning
 from streamkit.sql.lowering.names import ROWKEY, QueryNames
 from streamkit.sql.lowering.scope import BOUNDS, AnyRows, Scope, ScopeColumn, fresh_name
 from streamkit.sql.lowering.script_text import ScriptText
+from streamkit.sql.printer.names import type_text
 from streamkit.sql.tree.query import JoinClause
 from streamkit.sql.tree.span import TextSpan
 
@@ -245,15 +247,20 @@ class Joining:
         expected = "a CAST"
         if not is_ksql:  # a table is looked up by its key as it is
             place = 1 if _is_looked_up(compared[0], sides[0]) and not _is_looked_up(compared[1], sides[1]) else 0
-            expected = f"CAST({self._written(written[place])} AS {(other, one)[place].upper()})"
+            expected = self._cast(compared[place], written[place], sides[place], (other, one)[place], span)
         raise self.text.error(
             f"a join compares values of one type, and these are {shown[0]} and {shown[1]}; expected {expected}", span
         )
 
-    def _written(self, part: Expression) -> str:
-        """A part of the condition as the text has it."""
-        span = self.text.places.get(id(part))
-        return expression_text(part) if span is None else self.text.text[slice(*span)]
+    def _cast(self, part: Expression, written: Expression, side: Scope, type: str, span: TextSpan) -> str:
+        """The cast that gives a part of the condition another type, as the text would have it; words where there is none."""
+        try:
+            side.type_of(Cast(part, type), self.text.at(span))
+        except TopologyError:
+            return f"a value that is {type}"
+        place = self.text.places.get(id(written))
+        shown = expression_text(written) if place is None else self.text.text[slice(*place)]
+        return f"CAST({shown} AS {type_text(type, DIALECTS[self.meaning.name])})"
 
     def _side(self, part: Expression, both: Scope, left: Scope, right: Scope) -> str:
         """The side that the columns of an expression belong to; TopologyError if they belong to both sides, empty if it has none."""

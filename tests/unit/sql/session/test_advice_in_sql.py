@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -81,3 +82,26 @@ def test_python_is_told_of_python():
     with pytest.raises(TopologyError, match=r"expected CAST\((o\.)?qty AS STRING\)"):
         app.sql("SELECT o.id FROM o JOIN u ON o.qty = u.name", o=orders, u=users).to("joined")
         app.explain()
+
+
+TYPES = (
+    "INT", "DOUBLE", "STRING", "DATE", "TIMESTAMP", "DECIMAL(5,2)", "BOOLEAN", "ARRAY<INT>", "STRUCT<a:INT>", "STRUCT<a:BIGINT>",
+)  # fmt: skip
+
+
+def test_a_cast_that_a_join_is_told_of_is_accepted(sql):
+    """With the names of fields as they are; where there is no cast, none is advised."""
+    for number, type in enumerate(TYPES):
+        sql.execute(f"CREATE STREAM t{number} (k STRING KEY, v {type}) WITH (VALUE_FORMAT = 'JSON', PARTITIONS = 1)")
+    told = []
+    for one, other in itertools.permutations(range(len(TYPES)), 2):
+        query = f"SELECT l.k AS lk, r.k AS rk FROM t{one} l JOIN t{other} r WITHIN 1 HOUR ON {{}} = r.v EMIT CHANGES"
+        try:
+            sql.subscribe(query.format("l.v")).close()
+        except SqlError as error:
+            advice = re.search(r"expected (CAST\(.*\))\n", str(error))
+            assert advice or "expected a value that is" in str(error), (TYPES[one], TYPES[other])
+            if advice:
+                told.append(advice[1])
+                sql.subscribe(query.format(advice[1])).close()
+    assert {"CAST(l.v AS STRUCT<a BIGINT>)", "CAST(l.v AS STRING)"} <= {*told}
