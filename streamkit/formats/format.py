@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, SchemaError
+from streamkit.schema import Schema
 
 FORMATS = ("json", "avro", "protobuf", "csv", "string", "bytes", "kafka", "delimited", "ksql_json")
 OF_KSQLDB = ("kafka", "delimited", "ksql_json")  # their values leave out the columns of the key
@@ -119,7 +120,8 @@ def format_of(name: str | None, schema: str | None, settings: Mapping[str, Any] 
     name = "json" if name in ("json_schema", "jsonschema") else name
     if name not in FORMATS:
         raise ConfigError(f"there is no format {name!r}; expected one of {', '.join(FORMATS)}")
-    found = Format(name, schema, tuple(sorted((key, _text(value)) for key, value in (settings or {}).items())))
+    given = {key: key_columns(_text(value)) if key == KEY_SCHEMA else _text(value) for key, value in (settings or {}).items()}
+    found = Format(name, schema, tuple(sorted(given.items())))
     for key, value in found.settings:
         _check(found, key, value)
     return found
@@ -137,6 +139,14 @@ def check_no_secrets(format: Format) -> Format:
 def without_password(url: str) -> str:
     """An address as messages show it."""
     return _PASSWORD.sub("://", url)
+
+
+def key_columns(text: str) -> str:
+    """The columns of a key in the one form in which they are compared; a text that says none is left as it is."""
+    try:
+        return Schema.parse(text, keeps_case=True).ddl()
+    except SchemaError:
+        return text
 
 
 def key_settings(settings: Mapping[str, Any] | None) -> dict[str, Any]:

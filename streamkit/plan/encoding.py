@@ -19,6 +19,7 @@ from streamkit.formats.format import (
     WINDOW,
     Format,
     format_of,
+    key_columns,
     key_settings,
 )
 from streamkit.formats.kafka import check_kafka_schema
@@ -115,6 +116,8 @@ def other_settings(own: Mapping[str, str], its: Mapping[str, str]) -> str | None
     """Which setting of a topic's format differs from what is written; None if none does, or if only names of keys do that are in no bytes."""
     for name in sorted({*own, *its}):
         written, found = own.get(name), its.get(name)
+        if name == KEY_SCHEMA and written and found:
+            written, found = key_columns(written), key_columns(found)
         if written == found or (name == KEY_FORMAT and {written or "string", found or "string"} == {"string"}):
             continue  # a topic that says no format of its keys has texts as keys
         if name == KEY_SCHEMA and written and found:

@@ -212,3 +212,20 @@ def test_a_topic_need_not_say_the_schema_of_its_keys(sql, registry, log, client,
     assert sql.catch_up(60)
     assert [row["K"] for row in sql.query("SELECT K FROM S").to_pylist()] == ["a", "b"]
     assert client.latest(f"{topic}-key") == known
+
+
+@pytest.mark.parametrize("columns", ["K string", "`K` STRING", " K  String "])
+def test_the_columns_of_a_key_are_compared_as_types(sql, registry, log, client, topic, columns):
+    """However a topic spells them; queries were refused, and a producer had a KeyError."""
+    settings = {"schema.registry.url": registry.url, "key.format": "avro", "key.schema": columns}
+    log.create_topic(topic, partitions=1, format="avro", format_settings=settings)
+    sent(log, client, topic, RECORD, {"K": "a"}, 1)
+    with log.producer() as producer:
+        producer.send(topic, {"key": {"K": "c"}, "value": None})
+    sql.execute(
+        f"CREATE STREAM J (K STRING KEY, F INT) WITH (KAFKA_TOPIC = '{topic}-j', VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+        f"INSERT INTO J VALUES ('b', 2); CREATE STREAM S (K STRING KEY, F INT) WITH (KAFKA_TOPIC = '{topic}', FORMAT = 'AVRO');"
+        "INSERT INTO S SELECT K, F FROM J"
+    )
+    assert sql.catch_up(60)
+    assert [row["K"] for row in sql.query("SELECT K FROM S").to_pylist()] == ["a", "b"]
