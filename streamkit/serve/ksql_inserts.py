@@ -29,7 +29,7 @@ from streamkit.sql.tree.type_names import TIME, fields_in
 
 PROPERTIES = "properties"
 DAY_MILLIS = 86_400_000
-_TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9}))?)?")
+_TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9}))?)?", re.ASCII)
 _DECODER = json.JSONDecoder()
 
 
@@ -103,6 +103,10 @@ def _with_millis(value: str, type: str, column: str, number: int) -> str:
     if value[0] == "[" and (element := element_of(type)):
         return f"[{', '.join(_with_millis(one, element, column, number) for _, one in _members(value))}]"
     entry, types = entry_of(type), dict(fields_in(type) or ())
+    if value[0] == "[" and entry:  # a map as pairs
+        pairs = [[one for _, one in _members(pair)] if pair[0] == "[" else [] for _, pair in _members(value)]
+        if all(len(pair) == 2 for pair in pairs):
+            return f"[{', '.join(f'[{key}, {_with_millis(one, entry[1], column, number)}]' for key, one in pairs)}]"
     if value[0] != "{" or not (entry or types):
         return value
     kept = [

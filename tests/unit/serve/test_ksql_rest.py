@@ -414,7 +414,7 @@ def test_times_of_the_day_within_a_value_are_texts_or_milliseconds(log, server, 
     rows = [
         '{"at": {"N": 123456789012345678901.5, "L": ["03:04:05", 1, null]}, "m": {"a, \\"}": "00:01", "": null}}',
         '{"at": {"L": [ ]}, "m": {}}',
-        '{"at": null, "m": null}',
+        '{"at": null, "m": [ ["a", "00:01"], ["b" , 3] ]}',
     ]
     assert server.post("/inserts-stream", content="\n".join(['{"target": "shifts"}', *rows])).text.count("ok") == 3
     with sk.SqlSession(log, engine=None) as session:
@@ -423,9 +423,9 @@ def test_times_of_the_day_within_a_value_are_texts_or_milliseconds(log, server, 
         "AT": {"N": Decimal("123456789012345678901.500000000"), "L": [11_045_000, 1, None]},
         "M": [('a, "}', 60_000), ("", None)],
     }
-    assert found[1:] == [{"AT": {"N": None, "L": []}, "M": []}, {"AT": None, "M": None}]
-    for wrong in ('"noon"', "86400000", "-1"):
-        for value in (f'{{"at": {{"L": ["12:00", {wrong}]}}}}', f'{{"m": {{"a": {wrong}}}}}'):
+    assert found[1:] == [{"AT": {"N": None, "L": []}, "M": []}, {"AT": None, "M": [("a", 60_000), ("b", 3)]}]
+    for wrong in ('"noon"', '"1\uff12:00"', "86400000", "-1"):
+        for value in (f'{{"at": {{"L": ["12:00", {wrong}]}}}}', f'{{"m": {{"a": {wrong}}}}}', f'{{"m": [["a", {wrong}]]}}'):
             refused = server.post("/inserts-stream", content=f'{{"target": "shifts"}}\n{value}')
             assert refused.status_code == 400 and f"found {wrong}; expected a time" in refused.json()["message"], value
     assert server.post("/inserts-stream", content='{"target": "shifts"}\n{"at": ["12:00"]}').status_code == 422
