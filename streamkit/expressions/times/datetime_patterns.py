@@ -26,6 +26,7 @@ _MOST = {  # the most letters of each, as Spark takes them
 _OF_JAVA = {**_MOST, "G": 5, "Q": 5, "q": 5, "u": 10, "y": 10, "E": 5, "M": 5, "L": 5, "e": 5, "c": 5, "n": 19, "A": 19, "N": 19}
 _REFUSED_IN_PARSING_BY_JAVA = frozenset("FqQnANec")
 _NARROW = 5  # letters of a field that is one character
+_SECTIONS_MAX = 50  # within each other: each is read by a call within that of the one around it
 
 
 class PatternError(ValueError):
@@ -193,6 +194,10 @@ def _pattern(text: str, parsing: bool, is_java: bool = False) -> Pattern:
 
 def _punctuation(letter: str, stack: list[list[PatternPart]], text: str) -> None:
     if letter == "[":
+        if len(stack) > _SECTIONS_MAX:
+            raise PatternError(
+                f"the format {text[:20]!r}… has more than {_SECTIONS_MAX} brackets within each other; expected fewer"
+            )
         stack.append([])
     elif letter == "]":
         if len(stack) == 1:

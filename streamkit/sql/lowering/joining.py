@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
+from streamkit.data_type import FLOATS, INTEGERS, decimal_of
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import Table
 from streamkit.errors import TopologyError
@@ -246,7 +247,8 @@ class Joining:
         shown = (ksql_type(one), ksql_type(other)) if is_ksql else (one, other)
         expected = "a CAST"
         if not is_ksql:  # a table is looked up by its key as it is
-            place = 1 if _is_looked_up(compared[0], sides[0]) and not _is_looked_up(compared[1], sides[1]) else 0
+            looked_up = [_is_looked_up(part, side) for part, side in zip(compared, sides, strict=True)]
+            place = looked_up.index(False) if any(looked_up) and not all(looked_up) else int(_loses_less(other, one))
             expected = self._cast(compared[place], written[place], sides[place], (other, one)[place], span)
         raise self.text.error(
             f"a join compares values of one type, and these are {shown[0]} and {shown[1]}; expected {expected}", span
@@ -640,6 +642,16 @@ def _common(type: str | None, others: Iterable[str | None]) -> str | None:
             return None
         type = max(type, other, key=family.index) if family else type
     return type
+
+
+def _loses_less(one: str, other: str) -> bool:
+    """Whether a type has fewer values than another one, so that rather its values become the other's: all have texts, and days are moments."""
+    order = ("boolean", *INTEGERS, "decimal", *FLOATS, "date", "timestamp_ntz", "timestamp", "string")
+    ranks = [
+        (order.index(name) if (name := type.partition("(")[0]) in order else len(order), decimal_of(type) or ())
+        for type in (one, other)
+    ]
+    return ranks[0] < ranks[1]
 
 
 def _is_looked_up(part: Expression, side: Scope) -> bool:

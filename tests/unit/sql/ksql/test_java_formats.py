@@ -12,7 +12,7 @@ import pytest
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.expressions.ksql.times import read_by_format
-from streamkit.expressions.times.datetime_patterns import PatternError, java_parsing_pattern
+from streamkit.expressions.times.datetime_patterns import PatternError, java_parsing_pattern, java_writing_pattern
 from streamkit.expressions.times.java_expressions import is_clear
 from streamkit.schema import Schema
 from streamkit.sql.ksql.expressions import KsqlMeaning, ksql_expression, null_on_failure
@@ -166,3 +166,11 @@ def test_which_patterns_are_read_at_once():
 
     assert [pattern for pattern in clear if not is_clear(java_parsing_pattern(pattern))] == []
     assert [pattern for pattern in unclear if is_clear(java_parsing_pattern(pattern))] == []
+
+
+def test_brackets_within_each_other_are_bounded():
+    """A pattern of a column with hundreds of them is none, as one that cannot be read: it stopped the query for ever."""
+    assert java_parsing_pattern(f"{'[' * 50}yyyy{']' * 50}").fields
+    for made in (java_parsing_pattern, java_writing_pattern):
+        with pytest.raises(PatternError, match="more than 50 brackets within each other"):
+            made(f"{'[' * 5_000}yyyy")
