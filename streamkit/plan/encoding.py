@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from streamkit.data_type import INTEGERS, element_of, entry_of, fields_of
 from streamkit.errors import Location, SchemaError, TopologyError
-from streamkit.formats.codec import Codec, defaults_in, schema_made_of, with_newest_schema
+from streamkit.formats.codec import Codec, defaults_in, format_of_keys, schema_made_of, with_newest_schema
 from streamkit.formats.csv import check_csv_schema
 from streamkit.formats.format import (
     KEY_FORMAT,
@@ -162,11 +162,34 @@ def with_key_schema(keys: Format, columns: Schema) -> Format:
     return replace(keys, schema=schema_made_of(keys.name, nullable))
 
 
-def with_subject_of_keys(written: Encoded, topic: str) -> Format:
+def own_keys(format: Format | None, name: str) -> Format | None:
     """
-    The format of keys; with the newest schema of their subject if that has none that is made of these columns, and they fit the newest.
+    The format of that name in which a topic of SQL has its keys, with their schema; None if the registry alone says it, or another format.
 
-    The one that is made goes first: equal keys have equal bytes, also where others have given the subject a newer one.
+    The subject may have newer versions, of others or of a topic that was dropped.
+    """
+    if (
+        format is None
+        or format.schema is None
+        or not name
+        or format.setting(KEY_FORMAT) != name
+        or not format.setting(KEY_SCHEMA)
+    ):
+        return None
+    keys = format_of_keys(name, format, dict(format.settings))
+    if not keys.has_registry:
+        return None
+    columns = Schema.from_ddl(format.setting(KEY_SCHEMA))
+    columns = without_bounds(columns) if keys.setting(WINDOW) else columns
+    return replace(keys, schema=schema_made_of(name, columns), topic=format.topic)
+
+
+def with_subject_of_keys(written: Encoded, topic: str, own: Format | None) -> Format:
+    """
+    The format of keys; with a schema of their subject if that has none that is made of these columns, and they fit it.
+
+    The one that is made goes first: equal keys have equal bytes, also where others have given the subject a newer one. So does that of the topic's `own`
+    format before the newest.
     """
     keys, columns = written.keys, written.key
     if keys.schema is not None or not keys.has_registry or not columns.names:
@@ -177,7 +200,8 @@ def with_subject_of_keys(written: Encoded, topic: str) -> Format:
         made = [replace(keys, schema=schema_made_of(keys.name, each)) for each in (columns, nullable)]
         if any(Codec(one, topic=topic, part=KEY).is_registered() for one in made):
             return keys
-        found = with_newest_schema(keys, topic, KEY)
+        its = own_keys(own, keys.name)
+        found = with_newest_schema(keys, topic, KEY) if its is None else replace(keys, schema=its.schema)
         return found if found.schema is not None and len(value_columns(found, columns, ())) else keys
     except SchemaError:  # the registry says whether it takes the one that is made
         return keys

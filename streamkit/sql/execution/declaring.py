@@ -20,6 +20,7 @@ from streamkit.log.topic.topic import Topic
 from streamkit.names import is_name, meant, spellings
 from streamkit.plan.added_topics import created
 from streamkit.plan.decoding import decoded
+from streamkit.plan.encoding import own_keys
 from streamkit.plan.inputs import resolve_inputs, sources_of
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.avro_columns import add_avro_columns
@@ -35,7 +36,6 @@ from streamkit.sql.execution.stored_source import (
     already_there,
     declaration_of,
     is_ksql,
-    own_keys,
     written_columns,
 )
 from streamkit.sql.execution.topic_fit import misfit
@@ -384,7 +384,7 @@ class _SourceDeclaration:
         if format not in ("avro", "protobuf") or registry is None:
             return (text,)
         subjects_of = topic.name if topic.format is None else topic.format.topic or topic.name
-        keys = own_keys(topic, format) or Format(format, None, ((REGISTRY_URL, registry),))
+        keys = own_keys(topic.format, format) or Format(format, None, ((REGISTRY_URL, registry),))
         try:
             found = Codec(keys, topic=subjects_of, part=KEY).written
         except SchemaError:  # there is no such subject, or its schema says no columns

@@ -20,10 +20,10 @@ from streamkit.formats.written_types import why_unwritable
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
-from streamkit.plan.encoding import Encoded
+from streamkit.plan.encoding import Encoded, own_keys
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.script_state import ScriptState
-from streamkit.sql.execution.stored_source import format_of_subject, own_keys, schemas_there
+from streamkit.sql.execution.stored_source import format_of_subject, schemas_there
 from streamkit.sql.printer.names import quoted_name
 from streamkit.sql.tree.span import TextSpan
 
@@ -38,7 +38,7 @@ def check_readable(state: ScriptState, known: StoredSource | None, stored: Store
     try:
         if format.schema is None:  # else it is of SQL, and judged by that
             _check_values(Codec(format, topic=format.topic), decoding.value)
-        own = own_keys(topic, decoding.keys.name)
+        own = own_keys(topic.format, decoding.keys.name)
         codec = Codec(own or replace(decoding.keys, schema=None), topic=format.topic, part=KEY)
         keys, newest = (codec.newest_columns(), codec.newest()) if own is None else (codec.written, own)
     except SchemaError as error:

@@ -16,10 +16,10 @@ from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.formats import KEY
 from streamkit.log.topic.topic import Topic
-from streamkit.plan.encoding import Encoded, value_columns, with_schema, with_subject_of_keys
+from streamkit.plan.encoding import Encoded, own_keys, value_columns, with_schema, with_subject_of_keys
 from streamkit.schema import Schema
 from streamkit.sql.execution.script_state import ScriptState
-from streamkit.sql.execution.stored_source import format_of_subject, has_all, own_keys, schemas_there
+from streamkit.sql.execution.stored_source import format_of_subject, has_all, schemas_there
 from streamkit.sql.tree.span import TextSpan
 
 
@@ -79,7 +79,7 @@ def _refused(source: str, what: str, topic: str, error: SchemaError) -> str:
 
 def _check_keys(written: Encoded, topic: Topic) -> None:
     """SchemaError if the subject of a topic's keys has schemas of which none takes these, or has none and gets none that is made of them."""
-    keys, columns = with_subject_of_keys(written, topic.name), written.key
+    keys, columns = with_subject_of_keys(written, topic.name, topic.format), written.key
     if not keys.has_registry or keys.schema is not None or not columns.names:
         return
     columns = without_bounds(columns) if keys.setting(WINDOW) else columns
@@ -89,7 +89,7 @@ def _check_keys(written: Encoded, topic: Topic) -> None:
     )
     if made.is_registered() or other.is_registered():
         return
-    newest = own_keys(topic, keys.name) or with_newest_schema(keys, topic.name, KEY)
+    newest = own_keys(topic.format, keys.name) or with_newest_schema(keys, topic.name, KEY)
     if newest.schema is not None:  # equal keys have equal bytes, so it gets no second one: this says why it does not take them
         if keys.name == "avro" and not is_record(newest.schema):
             raise SchemaError(f"its keys are {newest.schema}, without the record that SQL writes around them")
@@ -211,5 +211,5 @@ def _codecs(topic: Topic) -> list[Codec]:
     if format is None or not format.has_registry or format.schema is None:
         return []
     subjects_of = format.topic or topic.name
-    keys = own_keys(topic, format.setting(KEY_FORMAT))
+    keys = own_keys(format, format.setting(KEY_FORMAT))
     return [Codec(format, topic=subjects_of), *([] if keys is None else [Codec(keys, topic=subjects_of, part=KEY)])]

@@ -13,9 +13,8 @@ from streamkit.dsl.topology import Topology
 from streamkit.errors import ConfigError, TopicNotFoundError, TopologyError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.ksql.signature import has_times
-from streamkit.formats.codec import Codec, format_of_keys, schema_made_of, with_newest_schema
-from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, REGISTRY_URL, WINDOW, Format
-from streamkit.formats.windowed_keys import without_bounds
+from streamkit.formats.codec import Codec, with_newest_schema
+from streamkit.formats.format import REGISTRY_URL, Format
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.topic import Topic
 from streamkit.names import HEADERS
@@ -102,7 +101,7 @@ class SourceReading:
         if not found.format.has_registry:
             return found
         under = replace(found, format=format_behind_registry(found, own, stored.topic, is_said="VALUE_SCHEMA" in stored.formats))
-        return replace(under, keys=with_subject_of_keys(under, stored.topic))
+        return replace(under, keys=with_subject_of_keys(under, stored.topic, own))
 
     def relation(self, stored: StoredSource) -> PullRelation:
         """The rows of a stream or table for a query that is run once: those of a store, if one has them."""
@@ -266,29 +265,6 @@ def format_of_subject(written: Format, own: Format, topic: str) -> Format:
     its = own if own.name == written.name and own.has_registry else replace(written, schema=None)
     settings = {**dict(its.settings), **dict(written.settings)}
     return replace(its, settings=tuple(sorted(settings.items())), topic=own.topic or topic)
-
-
-def own_keys(topic: Topic, name: str) -> Format | None:
-    """
-    The format of that name in which a topic of SQL has its keys, with their schema; None if the registry alone says it, or another format.
-
-    The subject may have newer versions, of others or of a topic that was dropped.
-    """
-    format = topic.format
-    if (
-        format is None
-        or format.schema is None
-        or not name
-        or format.setting(KEY_FORMAT) != name
-        or not format.setting(KEY_SCHEMA)
-    ):
-        return None
-    keys = format_of_keys(name, format, dict(format.settings))
-    if not keys.has_registry:
-        return None
-    columns = Schema.from_ddl(format.setting(KEY_SCHEMA))
-    columns = without_bounds(columns) if keys.setting(WINDOW) else columns
-    return replace(keys, schema=schema_made_of(name, columns), topic=format.topic)
 
 
 def declaration_of(stored: StoredSource) -> CreateSource:

@@ -99,3 +99,36 @@ def test_a_declaration_may_have_one_column_more_and_lack_another(registry, forma
         assert {"V": 2, "X": 3} in sql.query(f"SELECT V, X FROM B{number}").to_pylist()
         (lacking,) = (row["W"] for row in sql.query(f"SELECT V, W FROM A{number}").to_pylist() if row["V"] == 2)
         assert not lacking, "of Protobuf it may be an empty text"
+
+
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [("K INT", "K BIGINT"), ("K BIGINT", "K INT"), ("K INT, J INT", "J INT, K INT"), ("K INT, J INT", "J BIGINT, K INT")],
+)
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+@pytest.mark.parametrize("kind", ["STREAM", "TABLE"])
+def test_equal_keys_are_equal_whatever_the_subject_has_since(registry, client, format, key, other, kind):
+    """Its newest version is that of a topic which was dropped, or of others; a second declaration writes as the first one does."""
+    settings = {"streamkit.sql.dialect": "ksql", "schema.registry.url": registry.url}
+    number, names = next(NUMBERS), [part.split()[0] for part in key.split(", ")]
+    given = f"WITH (KAFKA_TOPIC = 'types-{number}', FORMAT = '{format}', PARTITIONS = 4)"
+    with sk.open_log(":memory:") as log, sk.SqlSession(log, engine="local", settings=settings) as sql:
+        for columns in (key, "ID STRING", key):
+            declared = ", ".join(f"{part} KEY" for part in columns.split(", "))
+            sql.execute(f"CREATE STREAM A{number} ({declared}, V INT) {given}")
+            client.set_compatibility(f"types-{number}-key", "NONE")
+            if columns != "ID STRING" and len(client.versions(f"types-{number}-key")) > 1:
+                break
+            sql.execute(f"DROP STREAM A{number} DELETE TOPIC")
+        role = "KEY" if kind == "STREAM" else "PRIMARY KEY"
+        declared = ", ".join(f"{part} {role}" for part in other.split(", "))
+        sevens = ", ".join("7" for _ in names)
+        sql.execute(
+            f"CREATE {kind} B{number} ({declared}, V INT) {given}; INSERT INTO A{number} VALUES ({sevens}, 1);"
+            f"INSERT INTO B{number} VALUES ({sevens}, 2);"
+            + (f"DELETE FROM B{number} WHERE {' AND '.join(f'{name} = 7' for name in names)}" if kind == "TABLE" else "")
+        )
+        records = log.read(f"types-{number}").to_pylist()
+        assert len(records) == 2 + (kind == "TABLE")
+        assert len({(bytes(record["key"]), record["_partition"]) for record in records}) == 1
+        assert len(client.versions(f"types-{number}-key")) == 2
