@@ -162,11 +162,12 @@ def with_key_schema(keys: Format, columns: Schema) -> Format:
     return replace(keys, schema=schema_made_of(keys.name, nullable))
 
 
-def own_keys(format: Format | None, name: str) -> Format | None:
+def own_keys(format: Format | None, name: str, topic: str, *, is_new: bool = False) -> Format | None:
     """
     The format of that name in which a topic of SQL has its keys, with their schema; None if the registry alone says it, or another format.
 
-    The subject may have newer versions, of others or of a topic that was dropped.
+    The subject may have newer versions, of others or of a topic that was dropped. It has that of a topic of SQL, unless this `is_new`; of a topic of
+    others it has theirs alone, whatever the topic says of its keys.
     """
     if (
         format is None
@@ -181,15 +182,16 @@ def own_keys(format: Format | None, name: str) -> Format | None:
         return None
     columns = Schema.from_ddl(format.setting(KEY_SCHEMA))
     columns = without_bounds(columns) if keys.setting(WINDOW) else columns
-    return replace(keys, schema=schema_made_of(name, columns), topic=format.topic)
+    found = replace(keys, schema=schema_made_of(name, columns), topic=format.topic)
+    return found if is_new or Codec(found, topic=format.topic or topic, part=KEY).is_registered() else None
 
 
-def with_subject_of_keys(written: Encoded, topic: str, own: Format | None) -> Format:
+def with_subject_of_keys(written: Encoded, topic: str, own: Format | None = None) -> Format:
     """
     The format of keys; with a schema of their subject if that has none that is made of these columns, and they fit it.
 
     The one that is made goes first: equal keys have equal bytes, also where others have given the subject a newer one. So does that of the topic's `own`
-    format before the newest.
+    format before the newest; what a query writes is compared with that before.
     """
     keys, columns = written.keys, written.key
     if keys.schema is not None or not keys.has_registry or not columns.names:
@@ -200,7 +202,7 @@ def with_subject_of_keys(written: Encoded, topic: str, own: Format | None) -> Fo
         made = [replace(keys, schema=schema_made_of(keys.name, each)) for each in (columns, nullable)]
         if any(Codec(one, topic=topic, part=KEY).is_registered() for one in made):
             return keys
-        its = own_keys(own, keys.name)
+        its = own_keys(own, keys.name, topic)
         found = with_newest_schema(keys, topic, KEY) if its is None else replace(keys, schema=its.schema)
         return found if found.schema is not None and len(value_columns(found, columns, ())) else keys
     except SchemaError:  # the registry says whether it takes the one that is made

@@ -384,7 +384,8 @@ class _SourceDeclaration:
         if format not in ("avro", "protobuf") or registry is None:
             return (text,)
         subjects_of = topic.name if topic.format is None else topic.format.topic or topic.name
-        keys = own_keys(topic.format, format) or Format(format, None, ((REGISTRY_URL, registry),))
+        own = own_keys(topic.format, format, topic.name, is_new=topic.name in self.state.definitions.created)
+        keys = own or Format(format, None, ((REGISTRY_URL, registry),))
         try:
             found = Codec(keys, topic=subjects_of, part=KEY).written
         except SchemaError:  # there is no such subject, or its schema says no columns

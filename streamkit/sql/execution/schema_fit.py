@@ -38,7 +38,7 @@ def check_readable(state: ScriptState, known: StoredSource | None, stored: Store
     try:
         if format.schema is None:  # else it is of SQL, and judged by that
             _check_values(Codec(format, topic=format.topic), decoding.value)
-        own = own_keys(topic.format, decoding.keys.name)
+        own = own_keys(topic.format, decoding.keys.name, topic.name, is_new=topic.name in state.definitions.created)
         codec = Codec(own or replace(decoding.keys, schema=None), topic=format.topic, part=KEY)
         keys, newest = (codec.newest_columns(), codec.newest()) if own is None else (codec.written, own)
     except SchemaError as error:

@@ -62,7 +62,7 @@ def let_write_keys(state: ScriptState, topic: str, written: Encoded | None, sour
     if written is None or found is None:
         return
     try:
-        _check_keys(written, found)
+        _check_keys(written, found, is_new=topic in state.definitions.created)
     except SchemaError as error:
         raise state.error(_refused(source, "keys", topic, error), span) from None
 
@@ -77,7 +77,7 @@ def _refused(source: str, what: str, topic: str, error: SchemaError) -> str:
     return f"{source} cannot write {what} of the topic {topic} behind its registry: {reason}"
 
 
-def _check_keys(written: Encoded, topic: Topic) -> None:
+def _check_keys(written: Encoded, topic: Topic, *, is_new: bool) -> None:
     """SchemaError if the subject of a topic's keys has schemas of which none takes these, or has none and gets none that is made of them."""
     keys, columns = with_subject_of_keys(written, topic.name, topic.format), written.key
     if not keys.has_registry or keys.schema is not None or not columns.names:
@@ -89,7 +89,7 @@ def _check_keys(written: Encoded, topic: Topic) -> None:
     )
     if made.is_registered() or other.is_registered():
         return
-    newest = own_keys(topic.format, keys.name) or with_newest_schema(keys, topic.name, KEY)
+    newest = own_keys(topic.format, keys.name, topic.name, is_new=is_new) or with_newest_schema(keys, topic.name, KEY)
     if newest.schema is not None:  # equal keys have equal bytes, so it gets no second one: this says why it does not take them
         if keys.name == "avro" and not is_record(newest.schema):
             raise SchemaError(f"its keys are {newest.schema}, without the record that SQL writes around them")
@@ -211,5 +211,5 @@ def _codecs(topic: Topic) -> list[Codec]:
     if format is None or not format.has_registry or format.schema is None:
         return []
     subjects_of = format.topic or topic.name
-    keys = own_keys(format, format.setting(KEY_FORMAT))
+    keys = own_keys(format, format.setting(KEY_FORMAT), topic.name, is_new=True)
     return [Codec(format, topic=subjects_of), *([] if keys is None else [Codec(keys, topic=subjects_of, part=KEY)])]

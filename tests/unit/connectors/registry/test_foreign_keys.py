@@ -229,3 +229,16 @@ def test_the_columns_of_a_key_are_compared_as_types(sql, registry, log, client, 
     )
     assert sql.catch_up(60)
     assert [row["K"] for row in sql.query("SELECT K FROM S").to_pylist()] == ["a", "b"]
+
+
+def test_a_topic_of_others_may_say_its_keys_and_their_schema_stays(sql, registry, log, client, topic):
+    """With a schema of its values, too: it is none of SQL, whose keys would be under the schema that SQL makes."""
+    settings = {"schema.registry.url": registry.url, "key.format": "avro", "key.schema": "K string"}
+    schema = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "F", "type": ["null", "int"], "default": None}]})
+    log.create_topic(topic, partitions=1, format="avro", format_schema=schema, format_settings=settings)
+    known = client.id_of(f"{topic}-key", "AVRO", '"string"', register=True)
+    client.set_compatibility(f"{topic}-key", "NONE")
+    sql.execute(f"CREATE STREAM S (K STRING KEY, F INT) WITH (KAFKA_TOPIC = '{topic}', FORMAT = 'AVRO')")
+    with pytest.raises(SqlError, match=r"S cannot write keys of the topic .* without the record that SQL writes around them"):
+        sql.execute("INSERT INTO S VALUES ('a', 1)")
+    assert client.latest(f"{topic}-key").id == known
