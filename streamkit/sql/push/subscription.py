@@ -74,7 +74,7 @@ class PushQuery:
             return None if batch is None else self._given(batch)
 
     def _given(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are given of those that were made, with the columns that are announced, whatever has made them."""
+        """A batch with exactly the announced columns, without deletions if they are left out, and no longer than the limit."""
         batch = pa.RecordBatch.from_arrays([batch.column(name) for name in self._schema.names], schema=self._schema)
         if self._leaves_out_deletions and DELETED in self._schema.names:
             batch = batch.filter(pc.invert(pc.fill_null(batch.column(DELETED), False)))

@@ -1,4 +1,4 @@
-"""What a statement is told to do is SQL, also by what topologies in Python share with it."""
+"""Errors of statements advise SQL, also where topologies in Python have the same error."""
 
 from __future__ import annotations
 
