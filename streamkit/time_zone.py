@@ -83,7 +83,7 @@ def unknown_zone(zone: str) -> str:
 
 
 def spelt_zone(name: str) -> str:
-    """The region, or what stands before its offset, in the case in which it is spelt; another name as it is."""
+    """The name of a region, or the prefix of an offset (GMT, UTC, UT), in its usual case; another name is returned unchanged."""
     prefix = next((prefix for prefix in _PREFIXES if name.upper().startswith(prefix)), "")
     return _spelt().get(name.lower(), prefix + name[len(prefix) :])
 

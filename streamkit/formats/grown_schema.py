@@ -1,4 +1,4 @@
-"""A schema that gets the fields which it lacks from another one; they stand behind its own fields, and all else that it says stays."""
+"""Adds to a schema the fields that only another schema has: they follow its own fields, and the rest of the schema does not change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def grown_schema(format: str, schema: str, wanted: str, message: str = "", forme
     if format == "protobuf":
         return check_protobuf(_grown_protobuf(schema, wanted, message, former))
     if format == "avro":
-        return check_avro_schema(_grown_avro(schema, wanted))
+        known = columns_of_avro(schema)
+        lacking = Schema(tuple(column for column in columns_of_avro(wanted) if column.name not in known))
+        return check_avro_schema(with_avro_fields(schema, lacking))
     return check_json_schema(_grown_json(schema, wanted))
 
 
@@ -59,11 +61,6 @@ def with_avro_fields(schema: str, new: Schema) -> str:
         if not names & {name.rpartition(".")[2] for name in made} - {start.rpartition(".")[2]}:
             return json.dumps({**record, "fields": [*record["fields"], *fields]})
         start += "_"
-
-
-def _grown_avro(schema: str, wanted: str) -> str:
-    known = columns_of_avro(schema)
-    return with_avro_fields(schema, Schema(tuple(one for one in columns_of_avro(wanted) if one.name not in known)))
 
 
 def _grown_json(schema: str, wanted: str) -> str:

@@ -13,6 +13,7 @@ from streamkit.schema import Schema, SchemaColumn
 
 _ATOMIC = {"boolean": "boolean", "integer": "bigint", "number": "double", "null": "void"}
 _TEXTS = {"date-time": "timestamp", "date": "date"}
+_KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null", list: "array", dict: "object"}
 _WRITTEN: Mapping[str, Any] = {
     "boolean": {"type": "boolean"},
     "float": {"type": "number"},
@@ -151,9 +152,9 @@ def _type(schema: Any, root: Mapping[str, Any], name: str, depth: int) -> str:
         for word in ("oneOf", "anyOf"):
             if word in schema:
                 return _one_type([_type(one, root, name, depth + 1) for one in schema[word]], name)
-        kinds = schema.get(
-            "type", _kinds_of(schema["enum"]) if "enum" in schema else "object" if "properties" in schema else None
-        )
+        kinds = schema.get("type", "object" if "properties" in schema else None)
+        if "type" not in schema and "enum" in schema:
+            kinds = sorted({_KINDS[type(value)] for value in schema["enum"]})
         if isinstance(kinds, list):
             return _one_type([_type({**schema, "type": kind}, root, name, depth + 1) for kind in kinds], name)
         if kinds in _ATOMIC:
@@ -170,12 +171,6 @@ def _type(schema: Any, root: Mapping[str, Any], name: str, depth: int) -> str:
         f"the property {name!r} of the JSON Schema has no one type: {json.dumps(schema)[:120]}; expected a type, or "
         "names of columns without it"
     )
-
-
-def _kinds_of(values: list[Any]) -> list[str]:
-    """What the values of an enum without a type are."""
-    kinds = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null", list: "array", dict: "object"}
-    return sorted({kinds[type(value)] for value in values})
 
 
 def _one_type(types: list[str], name: str) -> str:

@@ -65,7 +65,7 @@ def _expression(parts: tuple[PatternPart, ...], fields: list[Field], numbers: It
 
 
 def _kept(name: str, expression: str) -> str:
-    """The expression so that what it has matched first stays, as what looks ahead never looks again."""
+    """The expression, which keeps its first match: Python never tries another match of a lookahead."""
     return f"(?=(?P<{name}>{expression}))(?P={name})"
 
 
@@ -104,7 +104,7 @@ def _number(field: Field, reserved: int) -> str:
 
 
 def _all_but(reserved: int, least: int, most: int) -> str:
-    """As many digits as there are, but for those that are reserved; these, too, where there are fewer than the number needs."""
+    """All digits but the reserved ones at the end; the number takes its least digits even where fewer are left for the next one."""
     short = f"|[0-9]{{{least}}}(?![0-9]{{{reserved}}})" if reserved else ""
     return _longest(reserved, least, most) + short
 

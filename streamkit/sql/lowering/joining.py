@@ -247,7 +247,10 @@ class Joining:
         shown = (ksql_type(one), ksql_type(other)) if is_ksql else (one, other)
         expected = "a CAST"
         if not is_ksql:  # a table is looked up by its key as it is
-            looked_up = [_is_looked_up(part, side) for part, side in zip(compared, sides, strict=True)]
+            looked_up = [
+                not isinstance(side.rows, Stream) and _whole_column(part) in (side.key or ())
+                for part, side in zip(compared, sides, strict=True)
+            ]
             place = looked_up.index(False) if any(looked_up) and not all(looked_up) else int(_loses_less(other, one))
             expected = self._cast(compared[place], written[place], sides[place], (other, one)[place], span)
         raise self.text.error(
@@ -652,11 +655,6 @@ def _loses_less(one: str, other: str) -> bool:
         for type in (one, other)
     ]
     return ranks[0] < ranks[1]
-
-
-def _is_looked_up(part: Expression, side: Scope) -> bool:
-    """Whether the condition compares the key of a table, or a part of it."""
-    return not isinstance(side.rows, Stream) and _whole_column(part) in (side.key or ())
 
 
 def _whole_column(part: Expression) -> str | None:

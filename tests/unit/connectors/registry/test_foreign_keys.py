@@ -162,7 +162,7 @@ def test_a_declaration_changes_whatever_keys_others_have_registered_since(sql, c
 )
 @pytest.mark.parametrize("is_one_text", [True, False])
 def test_a_topic_that_is_made_again_has_the_keys_of_its_statement(sql, client, topic, format, write, is_one_text):
-    """Not those that the subject has of the one that was dropped; also where one text makes it and writes to it."""
+    """The subject still has the keys of the dropped topic, which do not count; nor do they where one text makes the topic and writes to it."""
     given = f"WITH (KAFKA_TOPIC = '{topic}', FORMAT = '{format}', PARTITIONS = 1)"
     for key, value in (("K STRING", "'a'"), ("ID STRING", "'b'"), ("K BIGINT", "7"), ("K STRING", "'d'")):
         name = key.split()[0]

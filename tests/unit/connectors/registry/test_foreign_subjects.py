@@ -151,7 +151,7 @@ def test_no_version_is_without_the_fields_of_others(rows, log, client, made, top
     ],
 )
 def test_a_column_more_is_a_field_of_the_schema_of_others(rows, log, client, made, topic, format, write, settings):
-    """It stands behind their fields, and their schema stays as it is; where writers register nothing the column is an error."""
+    """The new field follows theirs, which do not change; where writers register nothing, the column is an error."""
     made(SCHEMAS[format], format, **settings)
     rows.execute(over(topic, "V INT, N INT", format))
     rows.execute(write.format(topic=topic, format=format))

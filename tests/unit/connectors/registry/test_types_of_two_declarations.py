@@ -55,7 +55,7 @@ def test_rows_of_one_are_rows_of_the_other(registry, format, there):
 @pytest.mark.parametrize("there", [type for type in VALUES if "MAP" not in type])
 @pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
 def test_keys_of_one_are_keys_of_the_other(registry, format, there):
-    """Also those that are written: the subject of keys gets no second schema, under which equal keys have other bytes."""
+    """Both write under one schema of keys; under a second one equal keys would have other bytes."""
     settings = {"streamkit.sql.dialect": "ksql", "schema.registry.url": registry.url}
     accepted = []
     with sk.open_log(":memory:") as log, sk.SqlSession(log, settings=settings) as sql:

@@ -26,7 +26,7 @@ JOINS = {  # the condition, and the one that is advised
     "SELECT o.id AS i, x.n FROM orders o JOIN others x WITHIN 1 HOUR ON {}": ("o.id = x.n", "CAST(o.id AS DOUBLE)"),
     "SELECT o.id, t.n FROM orders o JOIN t ON {}": ("o.amount = t.id", "CAST(o.amount AS INT)"),
 }
-OTHERS = {  # the statement, and what it is told
+REFUSED = {  # a statement, and words of its error
     "CREATE TABLE g AS SELECT customer, COUNT(*) AS _timestamp FROM orders GROUP BY customer": "expected another name, as in … AS at",
     "SELECT _offset, o.id AS i FROM orders o JOIN t ON o.id = t.id EMIT CHANGES": "expected it in a query of the topic's stream, as in "
     "SELECT _offset AS place",
@@ -61,13 +61,13 @@ def test_a_join_of_two_types_is_told_of_the_cast(session, text, form):
     session.explain(form.format(kind=kind, query=text.format(condition.replace(side, cast))))
 
 
-@pytest.mark.parametrize("text", OTHERS)
+@pytest.mark.parametrize("text", REFUSED)
 def test_other_errors_advise_sql(session, text):
     """Nobody who writes SQL is told to call a method."""
     with pytest.raises(SqlError) as caught:
         session.explain(text)
     (fault,) = caught.value.faults
-    assert OTHERS[text] in fault.message and not OF_PYTHON.search(fault.message)
+    assert REFUSED[text] in fault.message and not OF_PYTHON.search(fault.message)
 
 
 def test_python_is_told_of_python():
