@@ -235,6 +235,8 @@ def _written(type: str, owner: str, names: Iterator[int]) -> Any:
     if fields := fields_of(type):
         record = f"{owner}_{next(names)}"
         return {"type": "record", "name": record, "fields": [_field(name, inner, True, record, names) for name, inner in fields]}
+    if type not in _WRITTEN:
+        raise SchemaError(f"Avro has no type for {type}; expected one of {', '.join(_WRITTEN)}")
     return _WRITTEN[type]
 
 

@@ -131,14 +131,14 @@ class Registry:
         return self._kept(known, lambda: self._id_of(subject, type, text, register))
 
     def check_accepts(self, subject: str, type: str, text: str) -> None:
-        """SchemaError, with both schemas, unless a subject may get a schema; nothing is registered."""
+        """SchemaError, with both schemas, unless a subject has a schema in some version, or may get it; nothing is registered."""
         try:
             found = self._asked("POST", f"/compatibility/subjects/{_quoted(subject)}/versions?verbose=true", _body(type, text))
         except _RefusedSchemaError as refused:
             raise self._incompatible(subject, text, refused) from None
         except SchemaError:  # the subject has no schema yet, or the registry does not say: it will when it is to register
             return
-        if not found.get("is_compatible", True):
+        if not found.get("is_compatible", True) and not self.has(subject, type, text):
             raise self._incompatible(subject, text, "; ".join(found.get("messages") or ["incompatible"]))
 
     def set_compatibility(self, subject: str, mode: str) -> None:

@@ -182,16 +182,21 @@ def own_keys(format: Format | None, name: str, topic: str, *, is_new: bool = Fal
         return None
     columns = Schema.from_ddl(format.setting(KEY_SCHEMA))
     columns = without_bounds(columns) if keys.setting(WINDOW) else columns
-    found = replace(keys, schema=schema_made_of(name, columns), topic=format.topic)
+    try:
+        found = replace(keys, schema=schema_made_of(name, columns), topic=format.topic)
+    except SchemaError:
+        if is_new:
+            raise
+        return None  # the topic is not of SQL, which makes none with such columns
     return found if is_new or Codec(found, topic=format.topic or topic, part=KEY).is_registered() else None
 
 
 def with_subject_of_keys(written: Encoded, topic: str, own: Format | None = None) -> Format:
     """
-    The format of keys; with a schema of their subject if that has none that is made of these columns, and they fit it.
+    The format of keys; with the schema of their subject under which they are written, if they fit it.
 
-    The one that is made goes first: equal keys have equal bytes, also where others have given the subject a newer one. So does that of the topic's `own`
-    format before the newest; what a query writes is compared with that before.
+    Equal keys have equal bytes, also where others have given the subject a newer schema. So the schema of the topic's `own` format goes first, then one
+    that the subject has and that is made of these columns, then the newest.
     """
     keys, columns = written.keys, written.key
     if keys.schema is not None or not keys.has_registry or not columns.names:
@@ -199,10 +204,10 @@ def with_subject_of_keys(written: Encoded, topic: str, own: Format | None = None
     columns = without_bounds(columns) if keys.setting(WINDOW) else columns
     nullable = Schema(tuple(replace(column, nullable=True) for column in columns))
     try:
-        made = [replace(keys, schema=schema_made_of(keys.name, each)) for each in (columns, nullable)]
-        if any(Codec(one, topic=topic, part=KEY).is_registered() for one in made):
-            return keys
         its = own_keys(own, keys.name, topic)
+        made = [replace(keys, schema=schema_made_of(keys.name, each)) for each in (columns, nullable)]
+        if its is None and any(Codec(one, topic=topic, part=KEY).is_registered() for one in made):
+            return keys
         found = with_newest_schema(keys, topic, KEY) if its is None else replace(keys, schema=its.schema)
         return found if found.schema is not None and len(value_columns(found, columns, ())) else keys
     except SchemaError:  # the registry says whether it takes the one that is made

@@ -282,7 +282,7 @@ def _in_format(plan: Plan, there: Container[str]) -> Plan:
             continue
         found = _under(written, output.format)
         if output.topic in there:
-            found = replace(found, keys=with_subject_of_keys(written, output.format.topic or output.topic))
+            found = replace(found, keys=with_subject_of_keys(written, output.format.topic or output.topic, output.format))
         if found != written:
             changed = with_operator(maker, format=found.format, value=found.value, keys=found.keys)
             steps = [changed if step.id == maker.id else step for step in steps]

@@ -9,7 +9,7 @@ from typing import Any
 
 from streamkit.dsl.topology import Topology
 from streamkit.errors import SchemaError, StreamKitError, TopologyError
-from streamkit.expressions.ksql.signature import without_times
+from streamkit.expressions.ksql.signature import has_times, without_times
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import OF_KSQLDB, REGISTRY_URL, Format
 from streamkit.log.catalog.sql_sources import StoredSource
@@ -28,7 +28,7 @@ from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Defi
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.queries import check_queries
 from streamkit.sql.execution.schema_fit import check_behind_registry, check_readable
-from streamkit.sql.execution.schema_registration import grow_schema, register_schemas, written_by
+from streamkit.sql.execution.schema_registration import grow_schema, register_schemas, under_its_subject, written_by
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.seen_columns import with_added_at
 from streamkit.sql.execution.stored_source import (
@@ -67,6 +67,8 @@ def create_source(state: ScriptState, statement: CreateSource) -> Changed:
         _check_replaced(state, statement, known)
     before = state.definitions
     stored, topic = _SourceDeclaration(state, statement).found()
+    if topic is not None and "VALUE_SCHEMA" not in stored.formats:
+        topic = under_its_subject(topic)
     span = name.span if name.span.end else statement.span
     if known is not None:
         stored = with_added_at(known, stored, state.definitions.numbers)
@@ -340,8 +342,7 @@ class _SourceDeclaration:
         given = dict(properties.values)
         if topic.format is not None and not {VALUE_FORMAT, "FORMAT"} & given.keys():
             given[VALUE_FORMAT] = FORMAT_NAMES[topic.format.name]
-        if not statement.columns:
-            statement = replace(statement, columns=self._columns_of_format(topic, given))
+        statement = replace(statement, columns=self._with_columns_of_format(topic, given))
         declared = replace(self, statement=statement)
         topology = Topology("declaration", time_zone=state.settings.script.time_zone)
         values = replace(statement, properties=tuple(_property(one, value, statement) for one, value in given.items()))
@@ -361,35 +362,72 @@ class _SourceDeclaration:
         except StreamKitError as error:
             raise self.state.error(str(error).partition("\n  at ")[0], self.statement.span) from None
 
-    def _columns_of_format(self, topic: Topic, given: Mapping[str, Any]) -> tuple[ColumnDefinition, ...]:
-        """The columns that a topic's format says, if it says any."""
-        statement, state = self.statement, self.state
-        found = None if topic.format is None else format_columns(topic.format, topic.name)
+    def _with_columns_of_format(self, topic: Topic, given: Mapping[str, Any]) -> tuple[ColumnDefinition, ...]:
+        """
+        The columns of the statement; where it names none, those that the topic's format says.
+
+        As in ksqlDB a statement may name the key, or headers, alone: behind a registry the columns of values are those of the schema, too.
+        """
+        state, declared = self.state, self.statement.columns
+        format = self._format_of_values(topic, given)
+        names_values = any(one.role not in (*KEY_ROLES, HEADERS_ROLE) for one in declared)
+        if names_values or (declared and (self.stored is not None or format is None or not format.has_registry)):
+            return declared
+        try:
+            found = None if format is None else format_columns(format, topic.name)
+        except SchemaError:
+            if declared:  # whose values nobody can read as columns
+                return declared
+            raise
         if found is None:
             raise state.error(
-                f"nothing says which columns the values of the topic {topic.name} have; expected them in parentheses behind {statement.name.text}",
-                statement.span,
+                f"nothing says which columns the values of the topic {topic.name} have; expected them in parentheses behind "
+                f"{self.statement.name.text}",
+                self.statement.span,
             )
-        keys = self._columns_of_keys(topic, str(given.get("KEY_FORMAT", given.get("FORMAT", ""))).lower())
-        return (
-            *keys,
-            *(ColumnDefinition(Name(one.name), one.type) for one in found if one.name not in [key.name.text for key in keys]),
-        )
+        keys = declared or self._columns_of_keys(topic, str(given.get("KEY_FORMAT", given.get("FORMAT", ""))).lower())
+        names = [key.name.text for key in keys]
+        if not declared and names == [KEY] and KEY in found:
+            raise state.error(
+                f"the values of the topic {topic.name} have a column {KEY!r}, and so its key, which no column names, cannot be called; expected the "
+                f"key in parentheses behind {self.statement.name.text}, as in (id STRING KEY)",
+                self.statement.span,
+            )
+        types = self._types_declared(topic)
+        values = [ColumnDefinition(Name(one.name), types.get(one.name, one.type)) for one in found if one.name not in names]
+        return (*keys, *values)
+
+    def _format_of_values(self, topic: Topic, given: Mapping[str, Any]) -> Format | None:
+        """The format of a topic's values; of a topic of bytes the one behind a registry that the statement says, if it says one."""
+        properties = TopicProperties.of(self.statement.properties, OF_SOURCES, self.state.text, self.statement.span)
+        registry = self.state.definitions.registry_of(topic.name, self.state.settings.script.registry)
+        if topic.format is None or topic.format.name != "bytes" or registry is None or not properties.uses_registry:
+            return topic.format
+        said = str(given.get(VALUE_FORMAT, given.get("FORMAT"))).lower()
+        return Format("json" if said == "json_sr" else said, None, ((REGISTRY_URL, registry),), topic.format.topic)
+
+    def _types_declared(self, topic: Topic) -> dict[str, str]:
+        """The types of columns as other declarations of a topic of SQL have them; a schema has some, as TIME, in another type."""
+        if topic.format is None or topic.format.schema is None:
+            return {}
+        others = [one for one in self.state.definitions.sources.values() if one.topic == topic.name]
+        types = {str(column["name"]): str(column["type"]) for one in others for column in one.columns}
+        return {name: type for name, type in types.items() if self._is_ksql or not has_times(type)}
 
     def _columns_of_keys(self, topic: Topic, format: str) -> tuple[ColumnDefinition, ...]:
-        """The columns of keys, as the registry says them of a format that has schemas there; else one text."""
+        """The columns of keys, as the registry says them of a format that has schemas there; else none in the ksql dialect, as in ksqlDB, and one text."""
         role = "primary key" if self.statement.kind == TABLE else "key"
-        text = ColumnDefinition(Name(KEY), "string", role)
+        unsaid = () if self._is_ksql else (ColumnDefinition(Name(KEY), "string", role),)
         registry = self.state.definitions.registry_of(topic.name, self.state.settings.script.registry)
         if format not in ("avro", "protobuf") or registry is None:
-            return (text,)
+            return unsaid
         subjects_of = topic.name if topic.format is None else topic.format.topic or topic.name
         own = own_keys(topic.format, format, topic.name, is_new=topic.name in self.state.definitions.created)
         keys = own or Format(format, None, ((REGISTRY_URL, registry),))
         try:
             found = Codec(keys, topic=subjects_of, part=KEY).written
         except SchemaError:  # there is no such subject, or its schema says no columns
-            return (text,)
+            return unsaid
         return tuple(ColumnDefinition(Name(KEY if one.name == VALUE else one.name), one.type, role) for one in found)
 
 

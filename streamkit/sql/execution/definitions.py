@@ -317,6 +317,8 @@ def source_of_topic(topic: Topic) -> StoredSource:
     key: tuple[str, ...] = topic.key
     if topic.format is not None:
         values = format_columns(topic.format, topic.name)
+        if values is not None and KEY in values:
+            values = None
         name = topic.format.name if values is not None or topic.format.name == "bytes" else "string"
         formats = {VALUE_FORMAT: FORMAT_NAMES[name], **({"KEY_FORMAT": "BYTES"} if topic.format.name == "bytes" else {})}
         one_value = Schema.parse(f"{VALUE} {'binary' if name == 'bytes' else 'string'}")
@@ -328,7 +330,7 @@ def source_of_topic(topic: Topic) -> StoredSource:
 
 
 def format_columns(format: Format, topic: str) -> Schema | None:
-    """The columns that a topic's format says its values have, unless one is called like the key; None if it says none."""
+    """The columns that a topic's format says its values have; None if it says none."""
     if format.schema is None and not format.has_registry:
         return None
     if (
@@ -337,8 +339,7 @@ def format_columns(format: Format, topic: str) -> Schema | None:
         and not compiled(format.schema).named(format.setting(MESSAGE)).fields
     ):
         return Schema(())  # of a stream of keys alone
-    columns = Codec(format, None, topic).columns
-    return None if KEY in columns else columns
+    return Codec(format, None, topic).columns
 
 
 def _named(found: Mapping[str, Stored], name: str, keeps_case: bool = False) -> Stored | None:

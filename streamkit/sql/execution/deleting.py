@@ -13,7 +13,7 @@ from streamkit.log.topic.topic import check_writable
 from streamkit.names import DELETED
 from streamkit.plan.expression import TypedExpression
 from streamkit.schema import SchemaColumn
-from streamkit.sql.execution.inserting import encoded
+from streamkit.sql.execution.inserting import check_key, encoded
 from streamkit.sql.execution.schema_registration import let_write_keys, written_by
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.selecting import SessionRelations
@@ -28,6 +28,7 @@ def delete_rows(state: ScriptState, statement: DeleteRows) -> Changed:
     """Tombstones for the keys that a condition names, whether a table has rows of these keys or not."""
     known = _table(state, statement)
     topic = check_writable(state.definitions.topic(known.topic))
+    check_key(state, known, topic, statement.name.span)
     let_write_keys(state, topic.name, written_by(state, known), known.name, statement.name.span)
     keys = _keys(state, statement, known)
     rows = len(keys[0])

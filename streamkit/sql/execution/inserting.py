@@ -33,7 +33,7 @@ from streamkit.sql.execution.row_time import is_row_time
 from streamkit.sql.execution.schema_registration import let_write, written_by
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.stored_source import written_columns
-from streamkit.sql.execution.topic_fit import misfit
+from streamkit.sql.execution.topic_fit import key_misfit, misfit
 from streamkit.sql.script.declared_source import HEADERS_ROLE
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
 from streamkit.sql.tree.statements import TABLE, InsertValues
@@ -115,7 +115,15 @@ def _written_source(state: ScriptState, name: str, span: TextSpan) -> tuple[Stor
     topic = check_writable(state.definitions.topic(known.topic))
     if reason := misfit(known, topic):
         raise state.error(reason, span)
+    check_key(state, known, topic, span)
     return known, topic
+
+
+def check_key(state: ScriptState, known: StoredSource, topic: Topic, span: TextSpan) -> None:
+    """TopologyError for a stream or table whose keys are others than those of its topic, as INSERT … SELECT has it."""
+    decoding = None if topic.format is None else state.reading.topic_rows(known).decoding
+    if decoding is not None and (reason := key_misfit(decoding, topic)):
+        raise state.error(f"{known.name} cannot write keys of the topic {topic.name}: {reason}", span)
 
 
 @dataclass(frozen=True)

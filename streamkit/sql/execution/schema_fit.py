@@ -13,7 +13,7 @@ from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
 from streamkit.formats.avro_schema import is_record, times_in_micros
 from streamkit.formats.codec import Codec, defaults_in
-from streamkit.formats.format import Format
+from streamkit.formats.format import KEY_FORMAT, Format
 from streamkit.formats.read_types import is_unreadable
 from streamkit.formats.windowed_keys import BOUNDS
 from streamkit.formats.written_types import why_unwritable
@@ -35,6 +35,7 @@ def check_readable(state: ScriptState, known: StoredSource | None, stored: Store
     if topic is None or topic.format is None or decoding is None or not decoding.format.has_registry:
         return
     format = format_of_subject(decoding.format, topic.format, topic.name)
+    _check_keys_of_json(state, topic, decoding.keys, format, stored, span)
     try:
         if format.schema is None:  # else it is of SQL, and judged by that
             _check_values(Codec(format, topic=format.topic), decoding.value)
@@ -42,6 +43,8 @@ def check_readable(state: ScriptState, known: StoredSource | None, stored: Store
         codec = Codec(own or replace(decoding.keys, schema=None), topic=format.topic, part=KEY)
         keys, newest = (codec.newest_columns(), codec.newest()) if own is None else (codec.written, own)
     except SchemaError as error:
+        if topic.name in state.definitions.created:  # which has none: it could not be made so
+            raise state.error(str(error), span) from None
         reason = str(error).partition("; expected")[0]
         raise state.error(f"no record of the topic {topic.name} could be read: {reason}; expected another topic", span) from None
     types = {str(one["name"]): str(one["type"]) for one in stored.columns}
@@ -50,10 +53,12 @@ def check_readable(state: ScriptState, known: StoredSource | None, stored: Store
     if keys is None or not len(declared):  # a key of before stays, whatever keys others have registered since
         return
     where = "in the registry" if own is None else "by its format"
+    is_left = own is None and topic.name in state.definitions.created  # by a topic that was dropped, or by others
     if missing := _lacking(decoding.keys, keys, declared):
         raise state.error(
             f"the keys of the topic {topic.name} have {keys} {where}, and no {', '.join(missing)}, which would be null; expected "
-            f"{', '.join(f'{quoted_name(one.name)} {ksql_type(one.type)}' for one in keys)} as the key",
+            f"{', '.join(f'{quoted_name(one.name)} {ksql_type(one.type)}' for one in keys)} as the key"
+            + (f", or another name of the topic, or that you delete the subject {codec.subject()}" if is_left else ""),
             span,
         )
     alone = keys[VALUE].type if keys.names == (VALUE,) else struct_of((one.name, one.type) for one in keys)
@@ -71,6 +76,24 @@ def check_readable(state: ScriptState, known: StoredSource | None, stored: Store
                 f"{stored.name}, so no record could be {'written' if is_read else 'read'}; expected the type that it has",
                 span,
             )
+
+
+def _check_keys_of_json(
+    state: ScriptState, topic: Topic, keys: Format, values: Format, stored: StoredSource, span: TextSpan
+) -> None:
+    """TopologyError for keys in JSON without a registry where others write them under one of its schemas: none of them could be read."""
+    assert topic.format is not None
+    is_of_sql = topic.format.setting(KEY_FORMAT) or topic.name in state.definitions.created
+    if is_of_sql or keys.has_registry or keys.name not in ("json", "ksql_json") or not len(stored.key):
+        return
+    codec = Codec(replace(values, name="json", schema=None), topic=values.topic or topic.name, part=KEY)
+    found = None if codec.registry is None else codec.registry.newest(codec.subject())
+    if found is not None and found.type == "JSON":
+        raise state.error(
+            f"the keys of the topic {topic.name} are JSON under a schema of the registry, which the ksql dialect does not read; expected {stored.name} "
+            "without its key, or the spark dialect, in which KEY_FORMAT = 'JSON' reads them",
+            span,
+        )
 
 
 def _check_values(codec: Codec, declared: Schema) -> None:

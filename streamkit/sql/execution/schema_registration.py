@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamkit.data_type import fields_of, inner_types, is_nested, to_arrow
-from streamkit.errors import SchemaError, StreamKitError
+from streamkit.errors import RegistryUnavailableError, SchemaError, StreamKitError
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.avro_schema import is_record
 from streamkit.formats.codec import Codec, schema_made_of, with_newest_schema
@@ -37,6 +37,39 @@ def register_schemas(state: ScriptState, topic: Topic, span: TextSpan) -> None:
                 codec.register()
         except StreamKitError as error:
             raise state.error(str(error), span) from None
+
+
+def under_its_subject(topic: Topic) -> Topic:
+    """
+    A topic that a statement makes; with the newest schema of its subject where the registry refuses the one of its columns, and they fit that.
+
+    So a topic is made for a subject that others have, whose records are called otherwise or have more fields.
+    """
+    format = topic.format
+    if format is None or format.schema is None or not format.has_registry:
+        return topic
+    try:
+        Codec(format, topic=format.topic or topic.name).check_registrable()
+        return topic
+    except RegistryUnavailableError:  # as `register_schemas` finds, too
+        return topic
+    except SchemaError:  # which `register_schemas` says, unless the newest does
+        newest = _newest_that_fits(format, topic.name)
+        return topic if newest is None else replace(topic, format=newest)
+
+
+def _newest_that_fits(format: Format, topic: str) -> Format | None:
+    """The format with the newest schema of its subject; None if the columns of its own are others there, or not enough."""
+    try:
+        newest = with_newest_schema(replace(format, schema=None), topic)
+        if newest.schema is None or newest.settings != format.settings:
+            return None
+        columns, its = Codec(format).written, Codec(newest).written
+        value_columns(newest, columns, ())
+    except SchemaError:
+        return None
+    is_fit = all(one.name in its and its[one.name].type == one.type for one in columns)
+    return newest if is_fit else None
 
 
 def let_write(
@@ -87,9 +120,10 @@ def _check_keys(written: Encoded, topic: Topic, *, is_new: bool) -> None:
     made, other = (
         Codec(replace(keys, schema=schema_made_of(keys.name, each)), topic=topic.name, part=KEY) for each in (columns, nullable)
     )
-    if made.is_registered() or other.is_registered():
+    own = own_keys(topic.format, keys.name, topic.name, is_new=is_new)
+    if own is None and (made.is_registered() or other.is_registered()):
         return
-    newest = own_keys(topic.format, keys.name, topic.name, is_new=is_new) or with_newest_schema(keys, topic.name, KEY)
+    newest = own or with_newest_schema(keys, topic.name, KEY)
     if newest.schema is not None:  # equal keys have equal bytes, so it gets no second one: this says why it does not take them
         if keys.name == "avro" and not is_record(newest.schema):
             raise SchemaError(f"its keys are {newest.schema}, without the record that SQL writes around them")
@@ -165,22 +199,34 @@ def _check_registers(format: Format, name: str) -> None:
 
 
 def check_holds(state: ScriptState, source: StoredSource, span: TextSpan) -> None:
-    """TopologyError if a query would write wider numbers to a topic behind a registry than its schema has: values beyond that would be lost."""
+    """TopologyError if a query would write wider numbers to a topic behind a registry than its schemas have: values beyond that would be lost."""
     topic = state.definitions.find_topic(source.topic)
     if topic is None or topic.format is None or not topic.format.has_registry:
         return
     try:
         format = with_newest_schema(topic.format, source.topic)
-        there = Schema(()) if format.schema is None else Codec(format).written
+        values = Schema(()) if format.schema is None else Codec(format).written
+        keys = _columns_of_keys(state, source, topic)
     except SchemaError:  # nothing is written to it, which is said where that is tried
         return
     for name, type in ((str(one["name"]), without_times(str(one["type"]))) for one in source.columns):
-        if name in there and name not in source.key and _is_wider(type, there[name].type):
+        its = keys if name in source.key else values
+        if name in its and _is_wider(type, its[name].type):
             raise state.error(
-                f"{name} is {type}, and the schema of the topic {source.topic} in the registry has it as {there[name].type}, so values "
+                f"{name} is {type}, and the schema of the topic {source.topic} in the registry has it as {its[name].type}, so values "
                 f"beyond that would be lost; expected a CAST of {name} to that type, or another topic",
                 span,
             )
+
+
+def _columns_of_keys(state: ScriptState, source: StoredSource, topic: Topic) -> Schema:
+    """The columns of the schema under which rows get their keys; none where the columns make it, and of keys without a registry."""
+    written = written_by(state, source)
+    if written is None or not written.keys.has_registry:
+        return Schema(())
+    own = own_keys(topic.format, written.keys.name, topic.name, is_new=topic.name in state.definitions.created)
+    keys = own or with_subject_of_keys(written, topic.name)
+    return Schema(()) if keys.schema is None else Codec(keys, part=KEY).written
 
 
 def _is_wider(written: str, known: str) -> bool:

@@ -201,4 +201,6 @@ def plain_name(name: str) -> str:
 def means_nothing(name: str) -> bool:
     """Whether a setting is one of ksqlDB or Kafka with which nothing is done here; one that is nearly written like a known one is an error."""
     plain = plain_name(name)
+    if plain == f"ksql.{REGISTRY}":  # which a server of ksqlDB has in its file
+        return False
     return is_ignored(plain) and not difflib.get_close_matches(plain, SETTINGS, 1, NEARLY_EQUAL)

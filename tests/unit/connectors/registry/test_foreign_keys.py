@@ -93,6 +93,28 @@ def test_the_columns_of_keys_are_those_of_the_registry(sql, registry, log, clien
     assert row == dict(zip(names, expected.values() if isinstance(expected, dict) else (expected,), strict=True)) | {"F": 1}
 
 
+@pytest.mark.parametrize("type", ["varchar(10)", "char(3)", "timestamp_ntz"])
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+def test_a_topic_of_others_may_say_a_type_that_the_format_has_not(sql, registry, log, client, topic, format, type):
+    """The subject says what its keys are."""
+    settings = {"schema.registry.url": registry.url, "key.format": format.lower(), "key.schema": f"K {type}"}
+    log.create_topic(topic, partitions=1, format="avro", format_settings=settings)
+    texts = [schema_made_of(name, Schema.from_ddl(column)) for name, column in ((format.lower(), "K string"), ("avro", "V int"))]
+    for part, name, text in zip(("key", "value"), (format, "AVRO"), texts, strict=True):
+        client.id_of(f"{topic}-{part}", name, text, register=True)
+    sql.execute(
+        f"CREATE STREAM S (K STRING KEY, V INT) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = 'AVRO', KEY_FORMAT = '{format}');"
+        "INSERT INTO S VALUES ('a', 1)"
+    )
+    assert sql.query("SELECT * FROM S").to_pylist() == [{"K": "a", "V": 1}]
+
+
+def test_a_key_that_has_no_schema_is_an_error_of_its_name(sql, topic):
+    """A new topic has no keys that could not be read."""
+    with pytest.raises(SqlError, match=r"^the column 'a-b' has a name that Protobuf does not accept; expected letters"):
+        sql.execute(f"CREATE STREAM S (`a-b` INT KEY, V INT) WITH (KAFKA_TOPIC = '{topic}', FORMAT = 'PROTOBUF', PARTITIONS = 1)")
+
+
 @pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
 @pytest.mark.parametrize("key", ["ID STRING", "`k` STRING", "K DOUBLE"])
 def test_another_key_than_that_of_the_topic_is_refused(sql, topic, format, key):

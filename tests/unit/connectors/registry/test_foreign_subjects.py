@@ -15,7 +15,9 @@ import pytest
 
 import streamkit as sk
 from streamkit.errors import SqlError
+from streamkit.formats.codec import schema_made_of
 from streamkit.formats.wire import header, schema_ids
+from streamkit.schema import Schema
 from streamkit.sql.script.topology import topology_of
 from tests.kit.waiting import wait_until
 
@@ -514,20 +516,6 @@ def test_what_is_built_beside_is_under_the_subject_of_others(rows, log, client, 
     assert log.topic(topic).format == before
 
 
-@pytest.mark.parametrize("format", ["AVRO", "JSON_SR"])
-@pytest.mark.parametrize("others", [True, False])
-def test_a_key_may_be_declared_alone(rows, made, topic, format, others):
-    """Over a topic that is there, whoever has made it; a new one needs a column of values."""
-    if others:
-        made(SCHEMAS[format], format)
-    else:
-        rows.execute(over(topic, "V INT", format, "T", ", PARTITIONS = 1"))
-    rows.execute(
-        f"CREATE STREAM S (K STRING KEY) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}'); INSERT INTO S VALUES ('v')"
-    )
-    assert read(rows, "S") == [("v",)]
-
-
 @pytest.mark.parametrize("format", SCHEMAS)
 def test_a_field_of_a_struct_may_be_left_out(rows, topic, format):
     """At any depth, as a column may: readers of the field have null there, of Protobuf its default."""
@@ -611,3 +599,112 @@ def test_a_row_without_a_required_field_of_protobuf_is_left_out(rows, made, topi
     assert read(rows, "S") == [("j", 7, 8), ("k", 8, 9)]
     with pytest.raises(SqlError, match="V is required, and null"):
         rows.execute("INSERT INTO S VALUES ('v', NULL, 1)")
+
+
+@pytest.mark.parametrize("kind", ["STREAM", "TABLE"])
+@pytest.mark.parametrize("dialect", ["ksql", "spark"])
+@pytest.mark.parametrize("format", SCHEMAS)
+@pytest.mark.parametrize("is_opaque", [True, False])
+def test_a_key_alone_has_the_columns_of_the_schema(session, log, client, made, topic, format, dialect, kind, is_opaque):
+    """As in ksqlDB the columns of values are those that the registry has, over a topic of bytes, too, and rows are written and read by them."""
+    if is_opaque:
+        log.create_topic(topic, partitions=1, format="bytes")
+        registered(client, f"{topic}-value", format, SCHEMAS[format])
+    else:
+        made(SCHEMAS[format], format)
+    role = "PRIMARY KEY" if kind == "TABLE" else "KEY"
+    with session(dialect) as sql:
+        sql.execute(f"CREATE {kind} S (K STRING {role}) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}')")
+        sql.execute("INSERT INTO S (K, V, Z) VALUES ('a', 1, 'z')")
+        rows = sql.query("SELECT K, V, Z FROM S").to_pylist()
+    assert rows == [{"K": "a", "V": 1, "Z": "z"}]
+
+
+@pytest.mark.parametrize("keys", ["KAFKA", "JSON", "DELIMITED", "NONE"])
+@pytest.mark.parametrize("format", SCHEMAS)
+def test_columns_that_the_registry_says_have_no_key_without_a_schema(sql, made, log, topic, format, keys):
+    """As in ksqlDB: nothing says what the keys are; a table, which has to have one, is told so, and the advice is taken."""
+    made(SCHEMAS[format], format)
+    given = f"WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}', KEY_FORMAT = '{keys}')"
+    sql.execute(
+        f"CREATE STREAM S {given}; INSERT INTO S (V, Z) VALUES (1, 'z'); CREATE STREAM R WITH (KAFKA_TOPIC = '{topic}-r') AS SELECT V FROM S"
+    )
+    assert read(sql, "R") == [(1,)]
+    assert log.read(topic)["key"].to_pylist() == [None]
+    with pytest.raises(SqlError, match="the table T has no key"):
+        sql.execute(f"CREATE TABLE T {given}")
+
+
+@pytest.mark.parametrize("dialect", ["ksql", "spark"])
+def test_a_column_may_be_called_key(session, made, topic, dialect):
+    """In the Spark dialect the key, which no column names, would be called so; the error says to name it."""
+    made({"type": "record", "name": "R", "fields": [{"name": "key", "type": "int"}]}, "AVRO")
+    given = f"WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = 'AVRO')"
+    with session(dialect) as sql:
+        if dialect == "spark":
+            with pytest.raises(SqlError, match=re.escape("as in (id STRING KEY)")):
+                sql.execute(f"CREATE STREAM S {given}")
+        else:
+            sql.execute(f"CREATE STREAM S {given}")
+        sql.execute(f"CREATE STREAM N (id STRING KEY) {given}; INSERT INTO N VALUES ('a', 7)")
+        assert [list(row.values()) for row in sql.query("SELECT * FROM N").to_pylist()] == [["a", 7]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_taken"),
+    [
+        ("V INT, Z STRING", True),
+        ("Z STRING", True),
+        ("V BIGINT, Z STRING", False),
+        ("V INT, Z STRING, W INT", False),
+        ("Z INT", False),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["ksql", "spark"])
+def test_a_new_topic_has_the_schema_of_others_where_the_registry_takes_no_other(
+    session, log, client, topic, dialect, columns, is_taken
+):
+    """Its records are called otherwise, so one made of the columns is refused; columns that others have in these types fit theirs."""
+    found = registered(client, f"{topic}-value", "AVRO", SCHEMAS["AVRO"])
+    with session(dialect) as sql:
+        text = f"CREATE STREAM S (K STRING KEY, {columns}) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = 'AVRO', PARTITIONS = 1)"
+        if not is_taken:
+            with pytest.raises(SqlError, match="refuses the schema"):
+                sql.execute(text)
+            assert log.topics() == []
+            return
+        sql.execute(f"{text}; INSERT INTO S (K, Z) VALUES ('a', 'z')")
+        assert [row["Z"] for row in sql.query("SELECT * FROM S").to_pylist()] == ["z"]
+    assert ids(log, topic) == [found]
+    assert client.versions(f"{topic}-value") == [1]
+
+
+@pytest.mark.parametrize("keys", ["JSON", "JSON_SR"])
+def test_keys_of_json_under_a_schema_are_refused(sql, session, log, client, topic, keys):
+    """The ksql dialect reads keys in JSON without the bytes of a registry in front, so it would read none of these; the advice is taken."""
+    log.create_topic(topic, partitions=1, format="bytes")
+    registered(client, f"{topic}-value", "AVRO", SCHEMAS["AVRO"])
+    text = "CREATE STREAM {} ({}V INT) WITH (KAFKA_TOPIC = '{}', VALUE_FORMAT = 'AVRO', KEY_FORMAT = '{}')"
+    sql.execute(text.format("BEFORE", "K STRING KEY, ", topic, keys))
+    registered(client, f"{topic}-key", "JSON_SR", {"type": "object", "properties": {"K": {"type": "string"}}})
+    with pytest.raises(SqlError, match="JSON under a schema of the registry"):
+        sql.execute(text.format("S", "K STRING KEY, ", topic, keys))
+    sql.execute(text.format("S", "", topic, keys))
+    with session("spark") as other:
+        other.execute(f"{text.format('T', 'K STRING KEY, ', topic, 'JSON')}; INSERT INTO T VALUES ('a', 1)")
+        assert [row["K"] for row in other.query("SELECT * FROM T").to_pylist()] == ["a"]
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+def test_a_query_does_not_write_wider_keys(session, client, made, topic, format):
+    """The schema of keys has INT, so a key beyond it would stop the query; VALUES says which value it is."""
+    made(SCHEMAS["AVRO"])
+    columns = Schema.from_ddl("K int")
+    client.id_of(f"{topic}-key", format, schema_made_of(format.lower(), columns), register=True)
+    with session("spark") as sql:
+        sql.execute(
+            f"CREATE STREAM S (K BIGINT KEY, V INT) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = 'AVRO', KEY_FORMAT = '{format}');"
+            f"CREATE STREAM E (K BIGINT KEY, V INT) WITH (KAFKA_TOPIC = '{topic}-e', VALUE_FORMAT = 'JSON', PARTITIONS = 1)"
+        )
+        with pytest.raises(SqlError, match="K is bigint, and the schema of the topic"):
+            sql.execute("INSERT INTO S SELECT * FROM E")

@@ -132,3 +132,74 @@ def test_equal_keys_are_equal_whatever_the_subject_has_since(registry, client, f
         assert len(records) == 2 + (kind == "TABLE")
         assert len({(bytes(record["key"]), record["_partition"]) for record in records}) == 1
         assert len(client.versions(f"types-{number}-key")) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [("K INT", "K BIGINT"), ("K BIGINT", "K INT"), ("K INT, J INT", "J INT, K INT"), ("K INT, J INT", "J BIGINT, K INT")],
+)
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+@pytest.mark.parametrize("is_of_python", [False, True])
+def test_equal_keys_are_equal_where_the_subject_has_the_other_schema(registry, client, format, key, other, is_of_python):
+    """A topic that was dropped had keys as a second declaration, or the columns of a program, has them; they are written as the topic's."""
+    settings = {"streamkit.sql.dialect": "ksql", "schema.registry.url": registry.url}
+    topic, names = f"types-{next(NUMBERS)}", [part.split()[0] for part in key.split(", ")]
+    given = f"WITH (KAFKA_TOPIC = '{topic}', FORMAT = '{format}', PARTITIONS = 4)"
+    its, others = (", ".join(f"{part} KEY" for part in columns.split(", ")) for columns in (key, other))
+    sevens = ", ".join("7" for _ in names)
+    with sk.open_log(":memory:") as log, sk.SqlSession(log, engine="local", settings=settings) as sql:
+        sql.execute(f"CREATE STREAM A ({others}, V INT) {given}")
+        client.set_compatibility(f"{topic}-key", "NONE")
+        sql.execute(f"DROP STREAM A DELETE TOPIC; CREATE STREAM A ({its}, V INT) {given}; INSERT INTO A VALUES ({sevens}, 1);")
+        if is_of_python:
+            log.create_topic(
+                f"{topic}-i", ", ".join((*other.lower().replace("k ", "K ").replace("j ", "J ").split(", "), "V int"))
+            )
+            with log.producer() as producer:
+                producer.send(f"{topic}-i", {**dict.fromkeys(names, 7), "V": 2})
+            app = sk.Topology("program")
+            format_of_topic = log.topic(topic).format
+            assert format_of_topic is not None
+            app.stream(f"{topic}-i").select_key(*names).to(
+                topic, value_format=format.lower(), key_format=format.lower(), format_settings=dict(format_of_topic.settings)
+            )
+            sk.run(app, log=log, engine="local", trigger="available_now").wait()
+        else:
+            sql.execute(f"CREATE STREAM B ({others}, V INT) {given}; INSERT INTO B VALUES ({sevens}, 2)")
+        records = log.read(topic).to_pylist()
+        assert len(records) == 2
+        assert len({(bytes(record["key"]), record["_partition"]) for record in records}) == 1
+        assert len(client.versions(f"{topic}-key")) == 2
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF", "JSON_SR"])
+def test_a_topic_is_made_again_as_it_was_before_the_last_time(registry, client, format):
+    """The subject has its schema, which the registry gives again, though it does not go with the newest."""
+    settings = {"streamkit.sql.dialect": "ksql", "schema.registry.url": registry.url}
+    topic = f"types-{next(NUMBERS)}"
+    given = f"WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}', KEY_FORMAT = 'AVRO', PARTITIONS = 1)"
+    with sk.open_log(":memory:") as log, sk.SqlSession(log, settings=settings) as sql:
+        for place, columns in enumerate(["K INT KEY, V INT", "K BIGINT KEY, V STRING", "K INT KEY, V INT"]):
+            sql.execute(f"CREATE STREAM A ({columns}) {given}; INSERT INTO A VALUES (7, {'1' if place != 1 else repr('x')})")
+            for part in ("key", "value"):
+                client.set_compatibility(f"{topic}-{part}", "BACKWARD" if place else "NONE")
+            assert [tuple(row.values()) for row in sql.query("SELECT * FROM A").to_pylist()] == [(7, 1 if place != 1 else "x")]
+            sql.execute("DROP STREAM A DELETE TOPIC")
+    assert [len(client.versions(f"{topic}-{part}")) for part in ("key", "value")] == [2, 2]
+
+
+@pytest.mark.parametrize("type", ["TIME", "ARRAY<TIME>", "DECIMAL(10, 3)", "BYTES", "DATE", "TIMESTAMP"])
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("key", ["", "(K STRING KEY)"])
+def test_columns_that_a_declaration_does_not_name_have_the_types_of_another(registry, format, type, key):
+    """The topic is of SQL, and its schema has some types as others: a time of the day is a number, in JSON a decimal a text."""
+    settings = {"streamkit.sql.dialect": "ksql", "schema.registry.url": registry.url}
+    given = f"WITH (KAFKA_TOPIC = 'types-{next(NUMBERS)}', VALUE_FORMAT = '{format}', PARTITIONS = 1)"
+    with sk.open_log(":memory:") as log, sk.SqlSession(log, settings=settings) as sql:
+        sql.execute(f"CREATE STREAM A (K STRING KEY, C {type}) {given}; CREATE STREAM B {key} {given}")
+        types = []
+        for name in ("A", "B"):
+            shown = sql.execute(f"DESCRIBE {name}")[0].table
+            assert shown is not None
+            types.append(next(row for row in shown.to_pylist() if "C" in row.values()))
+        assert types[0] == types[1]

@@ -50,7 +50,14 @@ def test_where_queries_begin_has_two_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ksql.nested.eror.set.null", "ksql.functions.collect_list.limits", "streamkit.sql.dialct", "commit.interval"]
+    "name",
+    [
+        "ksql.nested.eror.set.null",
+        "ksql.functions.collect_list.limits",
+        "ksql.schema.registry.url",
+        "streamkit.sql.dialct",
+        "commit.interval",
+    ],
 )
 def test_a_name_that_nobody_knows(name: str) -> None:
     """One that is nearly a known one, or none of ksqlDB or Kafka, is an error."""

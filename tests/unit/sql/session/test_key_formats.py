@@ -134,3 +134,44 @@ def test_two_queries_of_a_file_write_keys_of_two_names(tmp_path, type):
         return
     with pytest.raises(TopologyError, match="its keys are kafka of ID int, and would be of K bigint"):
         sk.compile(sk.load_sql(tmp_path / "shop.sql"))
+
+
+@pytest.mark.parametrize("values", ["JSON", "AVRO", "KAFKA"])
+@pytest.mark.parametrize("write", ["VALUES ({}, 1)", "SELECT * FROM E"])
+@pytest.mark.parametrize(
+    ("own", "other", "format", "value"),
+    [
+        ("K INT", "K BIGINT", "KAFKA", "1"),
+        ("K STRING", "K BYTES", "KAFKA", "TO_BYTES('ab', 'utf8')"),
+        ("K INT", "K DOUBLE", "JSON", "1.0"),
+        ("K STRING", "K INT", "JSON", "7"),
+        ("K STRING, J INT", "J INT, K STRING", "DELIMITED", "1, 'a'"),
+        ("K STRING, J INT", "J INT, K STRING", "JSON", "1, 'a'"),
+        ("K STRING, J INT", "K STRING", "JSON", "'a'"),
+        ("K DOUBLE", "K DECIMAL(5,2)", "JSON", "1.5"),
+        ("K INT", "K INT", "JSON KAFKA", "1"),
+    ],
+)
+def test_keys_are_written_as_the_topic_has_them(sql, own, other, format, value, write, values):
+    """A second declaration with other keys may read, and writes none that readers of the first would not know; VALUES goes by the rule of SELECT."""
+    its, others = format.split() if " " in format else (format, format)
+    columns = [", ".join(f"{part} KEY" for part in key.split(", ")) for key in (own, other)]
+    given = "WITH (KAFKA_TOPIC = '{}', VALUE_FORMAT = '{}', KEY_FORMAT = '{}', PARTITIONS = 1)"
+    sql.execute(f"CREATE STREAM A ({columns[0]}, V INT) {given.format('t', values, its)}")
+    sql.execute(f"CREATE STREAM B ({columns[1]}, V INT) {given.format('t', values, others)}")
+    sql.execute(f"CREATE STREAM E ({columns[1]}, V INT) {given.format('e', 'JSON', others)}")
+    with pytest.raises(SqlError, match="its keys are "):
+        sql.execute(f"INSERT INTO B {write.format(value)}")
+    if "SELECT" not in write and "J" not in own:
+        sql.execute(f"CREATE TABLE C ({columns[1].replace('KEY', 'PRIMARY KEY')}, V INT) {given.format('t', values, others)}")
+        with pytest.raises(SqlError, match="its keys are "):
+            sql.execute(f"DELETE FROM C WHERE K = {value}")
+
+
+@pytest.mark.parametrize("format", ["KAFKA", "DELIMITED"])
+def test_the_names_of_keys_are_in_no_bytes(sql, format):
+    """So a second declaration may call them otherwise, and writes."""
+    given = f"WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'JSON', KEY_FORMAT = '{format}', PARTITIONS = 1)"
+    sql.execute(f"CREATE STREAM A (K STRING KEY, V INT) {given}; CREATE STREAM B (ID STRING KEY, V INT) {given}")
+    sql.execute("INSERT INTO B VALUES ('a', 1)")
+    assert sql.query("SELECT * FROM A").to_pylist() == [{"K": "a", "V": 1}]
