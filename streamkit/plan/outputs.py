@@ -197,7 +197,8 @@ def _other_format(
         written.under(its, with_key=own.setting(KEY_FORMAT) is None)
         _written_format(own, its, written, output.topic)
     except SchemaError as error:
-        return f"{error}; expected a topic with the written columns: {others}"
+        more = f"log.alter_topic({output.topic!r}, format_schema=…) gives it more, or " if its.schema is not None else ""
+        return f"{error}; expected a topic with the written columns: {more}{others}"
     return None
 
 

@@ -23,13 +23,15 @@ from streamkit.sql.execution.stored_source import format_of_subject, has_all, sc
 from streamkit.sql.tree.span import TextSpan
 
 
-def register_schemas(state: ScriptState, topic: Topic, span: TextSpan) -> None:
+def register_schemas(state: ScriptState, topic: Topic, span: TextSpan, *, with_keys: bool = True) -> None:
     """
     Make the schemas of a topic's values and keys known to its registry, if it has one; TopologyError at the statement if that refuses one.
 
+    Without `with_keys` it is of a topic that is there, whose keys stay as they are: others may have registered them.
+
     While a script is only checked, the registry is asked whether it would accept them, so that a script with a fault registers nothing.
     """
-    for codec in _codecs(topic):
+    for codec in _codecs(topic, with_keys=with_keys):
         try:
             if state.is_rehearsed:
                 codec.check_registrable()
@@ -159,7 +161,7 @@ def grow_schema(state: ScriptState, name: str, written: Encoded | None, span: Te
             _check_registers(next, name)
         if topic.format.schema is not None:
             state.definitions = state.definitions.with_altered_topic(name, Alteration(format_schema=next.schema))
-            register_schemas(state, state.definitions.topic(name), span)
+            register_schemas(state, state.definitions.topic(name), span, with_keys=False)
         elif is_new and state.is_rehearsed:
             codec.check_registrable()
             altered = {**state.definitions.altered, name: replace(topic, format=next)}  # as the subject will be
@@ -251,11 +253,11 @@ def written_by(state: ScriptState, source: StoredSource) -> Encoded | None:
     return Encoded(decoding.key, decoding.value, decoding.keys, format)
 
 
-def _codecs(topic: Topic) -> list[Codec]:
+def _codecs(topic: Topic, *, with_keys: bool) -> list[Codec]:
     """What knows a schema that the registry is to have: of the values, and of keys in a format that has schemas, too."""
     format = topic.format
     if format is None or not format.has_registry or format.schema is None:
         return []
     subjects_of = format.topic or topic.name
-    keys = own_keys(format, format.setting(KEY_FORMAT), topic.name, is_new=True)
+    keys = own_keys(format, format.setting(KEY_FORMAT), topic.name, is_new=True) if with_keys else None
     return [Codec(format, topic=subjects_of), *([] if keys is None else [Codec(keys, topic=subjects_of, part=KEY)])]

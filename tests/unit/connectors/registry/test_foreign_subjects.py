@@ -708,3 +708,27 @@ def test_a_query_does_not_write_wider_keys(session, client, made, topic, format)
         )
         with pytest.raises(SqlError, match="K is bigint, and the schema of the topic"):
             sql.execute("INSERT INTO S SELECT * FROM E")
+
+
+@pytest.mark.parametrize(
+    "write", ["ALTER STREAM S ADD COLUMN W INT", "CREATE OR REPLACE {more}", "INSERT INTO M VALUES (1, 2, 3)"]
+)
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+def test_a_column_more_changes_no_keys(sql, registry, log, client, topic, format, write):
+    """The topic is of others, with schemas of its own, and so are its keys: their subject gets none of SQL, and keys stay as they are."""
+    texts = {
+        "AVRO": json.dumps({"type": "record", "name": "Key", "namespace": "o.p", "fields": [{"name": "K", "type": "int"}]}),
+        "PROTOBUF": 'syntax = "proto3"; package o.p; message Key { int32 K = 1; }',
+    }
+    value = schema_made_of(format.lower(), Schema.from_ddl("V int"))
+    registered(client, f"{topic}-key", format, texts[format])
+    registered(client, f"{topic}-value", format, value)
+    settings = {"schema.registry.url": registry.url, "key.format": format.lower(), "key.schema": "K int"}
+    log.create_topic(topic, partitions=1, format=format.lower(), format_schema=value, format_settings=settings)
+    given = f"WITH (KAFKA_TOPIC = '{topic}', FORMAT = '{format}')"
+    sql.execute(
+        f"CREATE STREAM S (K INT KEY, V INT) {given}; CREATE STREAM M (K INT KEY, V INT, W INT) {given}; INSERT INTO S VALUES (1, 1);"
+        f"{write.format(more=f'STREAM S (K INT KEY, V INT, W INT) {given}')}; INSERT INTO S (K, V) VALUES (1, 2)"
+    )
+    assert client.versions(f"{topic}-key") == [1]
+    assert len({bytes(key) for key in log.read(topic)["key"].to_pylist()}) == 1

@@ -175,3 +175,39 @@ def test_the_names_of_keys_are_in_no_bytes(sql, format):
     sql.execute(f"CREATE STREAM A (K STRING KEY, V INT) {given}; CREATE STREAM B (ID STRING KEY, V INT) {given}")
     sql.execute("INSERT INTO B VALUES ('a', 1)")
     assert sql.query("SELECT * FROM A").to_pylist() == [{"K": "a", "V": 1}]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "value", "read"),
+    [
+        ("K INT, J STRING", "J STRING, K INT", "1, 'b'", {"J": "b", "K": 1}),
+        ("K INT, J INT", "J INT, K INT", "1, 2", {"J": 2, "K": 1}),
+        ("K STRUCT<X INT, Y INT>", "K STRUCT<Y INT, X INT>", "STRUCT(X := 1, Y := 2)", {"K": {"Y": 2, "X": 1}}),
+        ("K STRUCT<X INT>", "K STRUCT<X INT, Y INT>", "STRUCT(X := 1)", {"K": {"X": 1, "Y": None}}),
+        ("K BIGINT", "K INT", "7", {"K": 7}),
+        ("K INT", "K STRING", "7", {"K": "7"}),
+        ("K STRING", "K DOUBLE", "'7'", {"K": 7.0}),
+    ],
+)
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+def test_a_second_declaration_reads_keys_by_their_names(sql, process, format, own, other, value, read):
+    """The topic says under which schema they were written, to a query that is run once and to one that is kept."""
+    columns = [
+        ", ".join(f"{part} KEY" for part in key.replace(", K", ", |K").replace(", J", ", |J").split(", |"))
+        for key in (own, other)
+    ]
+    given = f"WITH (KAFKA_TOPIC = 't', FORMAT = '{format}', PARTITIONS = 1)"
+    sql.execute(
+        f"CREATE STREAM A ({columns[0]}, V INT) {given}; CREATE STREAM B ({columns[1]}, V INT) {given};"
+        f"CREATE STREAM R AS SELECT * FROM B; INSERT INTO A VALUES ({value}, 1)"
+    )
+    process()
+    assert sql.query("SELECT * FROM B").to_pylist() == sql.query("SELECT * FROM R").to_pylist() == [{**read, "V": 1}]
+
+
+@pytest.mark.parametrize("write", ["INSERT INTO T VALUES ('a', 1)", "DELETE FROM T WHERE K = 'a'"])
+def test_texts_are_keys_of_kafka(sql, log, write):
+    """A topic of a Python program that calls the format of its keys otherwise has the same bytes."""
+    log.create_topic("t", partitions=1, format="json", format_settings={"key.format": "string", "key.schema": "K string"})
+    sql.execute(f"CREATE TABLE T (K STRING PRIMARY KEY, V INT) WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'JSON'); {write}")
+    assert log.read("t")["key"].to_pylist() == [b"a"]
