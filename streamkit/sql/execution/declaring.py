@@ -10,8 +10,9 @@ from typing import Any
 from streamkit.dsl.topology import Topology
 from streamkit.errors import SchemaError, StreamKitError, TopologyError
 from streamkit.expressions.ksql.signature import has_times, without_times
-from streamkit.formats.codec import Codec
-from streamkit.formats.format import OF_KSQLDB, REGISTRY_URL, Format
+from streamkit.formats.codec import Codec, schema_made_of
+from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, OF_KSQLDB, REGISTRY_URL, Format
+from streamkit.formats.windowed_keys import BOUNDS
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.catalog.sql_types import StoredType
 from streamkit.log.topic.alteration import Alteration
@@ -27,7 +28,7 @@ from streamkit.sql.execution.avro_columns import add_avro_columns
 from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Definitions, format_columns, says_registry
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.queries import check_queries
-from streamkit.sql.execution.schema_fit import check_behind_registry, check_readable
+from streamkit.sql.execution.schema_fit import check_behind_registry, check_readable, is_of_other_kind
 from streamkit.sql.execution.schema_registration import grow_schema, register_schemas, under_its_subject, written_by
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.seen_columns import with_added_at
@@ -393,8 +394,7 @@ class _SourceDeclaration:
                 f"key in parentheses behind {self.statement.name.text}, as in (id STRING KEY)",
                 self.statement.span,
             )
-        types = self._types_declared(topic)
-        values = [ColumnDefinition(Name(one.name), types.get(one.name, one.type)) for one in found if one.name not in names]
+        values = [ColumnDefinition(Name(one.name), self._type_declared(topic, one)) for one in found if one.name not in names]
         return (*keys, *values)
 
     def _format_of_values(self, topic: Topic, given: Mapping[str, Any]) -> Format | None:
@@ -406,20 +406,36 @@ class _SourceDeclaration:
         said = str(given.get(VALUE_FORMAT, given.get("FORMAT"))).lower()
         return Format("json" if said == "json_sr" else said, None, ((REGISTRY_URL, registry),), topic.format.topic)
 
-    def _types_declared(self, topic: Topic) -> dict[str, str]:
-        """The types of columns as other declarations of a topic of SQL have them; a schema has some, as TIME, in another type."""
+    def _type_declared(self, topic: Topic, found: SchemaColumn) -> str:
+        """The type that a schema does not say, if a declaration that writes to a topic of SQL has one: TIME is a number there, in JSON a DECIMAL a text."""
         if topic.format is None or topic.format.schema is None:
-            return {}
-        others = [one for one in self.state.definitions.sources.values() if one.topic == topic.name]
-        types = {str(column["name"]): str(column["type"]) for one in others for column in one.columns}
-        return {name: type for name, type in types.items() if self._is_ksql or not has_times(type)}
+            return found.type
+        others = [one for one in self.state.definitions.sources.values() if one.topic == topic.name and not one.is_read_only]
+        types = [str(column["type"]) for one in others for column in one.columns if column["name"] == found.name]
+        for type in types:
+            is_unsaid = has_times(type) or is_of_other_kind(type, found.type, is_strict=True)
+            written = without_times(type)
+            made = schema_made_of(topic.format.name, Schema((SchemaColumn(found.name, written),))) if is_unsaid else None
+            is_written_so = made is not None and Codec(replace(topic.format, schema=made)).written[found.name].type == found.type
+            if is_written_so and (self._is_ksql or not has_times(type)):
+                return type
+        return found.type
 
     def _columns_of_keys(self, topic: Topic, format: str) -> tuple[ColumnDefinition, ...]:
         """The columns of keys, as the registry says them of a format that has schemas there; else none in the ksql dialect, as in ksqlDB, and one text."""
         role = "primary key" if self.statement.kind == TABLE else "key"
-        unsaid = () if self._is_ksql else (ColumnDefinition(Name(KEY), "string", role),)
+        known = self.state.declared(self.statement.name.text)
+        has_text = (
+            known is not None and known.topic == topic.name and known.key == (KEY,)
+        )  # as an earlier checkout has declared it
+        unsaid = (ColumnDefinition(Name(KEY), "string", role),) if has_text or not self._is_ksql else ()
         registry = self.state.definitions.registry_of(topic.name, self.state.settings.script.registry)
-        if format not in ("avro", "protobuf") or registry is None:
+        if format not in ("avro", "protobuf"):
+            return unsaid
+        if registry is None and topic.format is not None and topic.format.setting(KEY_FORMAT) == format:
+            its = Schema.from_ddl(topic.format.setting(KEY_SCHEMA))
+            return tuple(ColumnDefinition(Name(one.name), one.type, role) for one in its if one.name not in BOUNDS)
+        if registry is None:
             return unsaid
         subjects_of = topic.name if topic.format is None else topic.format.topic or topic.name
         own = own_keys(topic.format, format, topic.name, is_new=topic.name in self.state.definitions.created)

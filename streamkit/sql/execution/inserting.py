@@ -120,8 +120,13 @@ def _written_source(state: ScriptState, name: str, span: TextSpan) -> tuple[Stor
 
 
 def check_key(state: ScriptState, known: StoredSource, topic: Topic, span: TextSpan) -> None:
-    """TopologyError for a stream or table whose keys are others than those of its topic, as INSERT … SELECT has it."""
-    decoding = None if topic.format is None else state.reading.topic_rows(known).decoding
+    """
+    TopologyError for a stream or table whose keys are others than those of its topic, which is there for other declarations, too.
+
+    The only one says what the topic's keys are from now on, as after CREATE OR REPLACE with another KEY_FORMAT.
+    """
+    is_alone = not any(one.topic == topic.name and one.name != known.name for one in state.definitions.sources.values())
+    decoding = None if is_alone or topic.format is None else state.reading.topic_rows(known).decoding
     if decoding is not None and (reason := key_misfit(decoding, topic)):
         raise state.error(f"{known.name} cannot write keys of the topic {topic.name}: {reason}", span)
 

@@ -69,7 +69,7 @@ def check_readable(state: ScriptState, known: StoredSource | None, stored: Store
             continue
         its = keys[one.name].type if one.name in keys else alone
         is_read = not is_unreadable(decoding.keys, one.type, its)
-        is_other = _is_of_other_kind(one.type, its) or _is_unwritable(decoding.keys, one, its, defaults)
+        is_other = is_of_other_kind(one.type, its) or _is_unwritable(decoding.keys, one, its, defaults)
         if not is_read or (is_written and is_other):
             raise state.error(
                 f"{one.name} is {ksql_type(its)} in the keys of the topic {topic.name} {where}, and {ksql_type(types[one.name])} in "
@@ -134,13 +134,15 @@ def _check_others(state: ScriptState, new: Sequence[SchemaColumn], stored: Store
     """
     TopologyError for a column that another declaration of the topic has in another kind: the first row gives the schema one of both.
 
-    In a schema of others a time or a decimal may be there to be read, beside the number or text that the schema has.
+    In a schema of others a time or a decimal may be there to be read, beside the number or text that the schema has. What is only read writes no row.
     """
     for other in state.definitions.sources.values():
+        if other.is_read_only:
+            continue
         types = {str(one["name"]): str(one["type"]) for one in other.columns}
         for one in new if other.topic == stored.topic and other.name != stored.name else ():
             its = without_times(types.get(one.name, one.type))
-            if _is_of_other_kind(one.type, its, is_strict=is_own):
+            if is_of_other_kind(one.type, its, is_strict=is_own):
                 raise state.error(
                     f"{one.name} is {ksql_type(types[one.name])} in {other.name}, and {ksql_type(one.type)} in {stored.name}, and both are the topic "
                     f"{stored.topic}; expected the same type, or another name, or DROP {other.kind.upper()} {other.name} before",
@@ -185,7 +187,7 @@ def _check_kinds(
             continue
         its = there[one.name].type
         is_micros = one.name in in_micros and has_times(types[one.name])
-        is_refused = is_micros or (is_own and _is_of_other_kind(one.type, its))
+        is_refused = is_micros or (is_own and is_of_other_kind(one.type, its))
         if one in new and not is_refused:
             is_refused = is_unreadable(format, one.type, its) or (is_own and _is_unwritable(format, one, its, defaults))
         if is_refused:
@@ -202,7 +204,7 @@ def _is_unwritable(format: Format, column: SchemaColumn, its: str, defaults: Map
     return not is_text and why_unwritable(format, column.type, its, (column.name,), defaults) is not None
 
 
-def _is_of_other_kind(type: str, its: str, *, is_strict: bool = False) -> bool:
+def is_of_other_kind(type: str, its: str, *, is_strict: bool = False) -> bool:
     """Whether no value of a type is one of the other, at any depth; unless `is_strict`, times, decimals and bytes may be what some format has for them."""
     kinds = {_kind(type), _kind(its)}
     of_format = kinds & {"time", "decimal"}
@@ -214,7 +216,7 @@ def _is_of_other_kind(type: str, its: str, *, is_strict: bool = False) -> bool:
     pairs = list(zip(inner_types(type), inner_types(its)))
     if (fields := fields_of(type)) and (others := dict(fields_of(its) or ())):
         pairs = [(inner, others[name]) for name, inner in fields if name in others]
-    return any(_is_of_other_kind(*pair, is_strict=is_strict) for pair in pairs)
+    return any(is_of_other_kind(*pair, is_strict=is_strict) for pair in pairs)
 
 
 def _kind(type: str) -> str:

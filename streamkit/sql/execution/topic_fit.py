@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkit.expressions.ksql.signature import without_times
-from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA
+from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, OF_KEYS
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.topic import Topic
@@ -36,14 +36,16 @@ def misfit(stored: StoredSource, topic: Topic) -> str | None:
 def key_misfit(written: DecodedSchema, topic: Topic) -> str | None:
     """How the keys that a declaration would write differ from those of its topic, by what both say; None if equal keys have equal bytes."""
     own, its = written.format, topic.format
-    if its is None or not len(written.key) or not own.setting(KEY_FORMAT) or not its.setting(KEY_FORMAT):
+    if its is None or not len(written.key) or not own.setting(KEY_FORMAT) or not its.setting(KEY_SCHEMA):
         return None
     names = {own.setting(KEY_FORMAT), its.setting(KEY_FORMAT)}
     if names == {"kafka", "string"} and [one.type for one in written.key] == ["string"]:
         return None
     of_subject = written.keys.has_registry and len(names) == 1  # which says what its keys are
-    compared = (KEY_FORMAT,) if of_subject or not its.setting(KEY_SCHEMA) else (KEY_FORMAT, KEY_SCHEMA)
-    settings = [{name: one.setting(name) for name in compared} for one in (own, its)]
+    settings = [
+        {name: value for name, value in one.settings if name.startswith(OF_KEYS) and not (of_subject and name == KEY_SCHEMA)}
+        for one in (own, its)
+    ]
     return other_settings(*settings)
 
 

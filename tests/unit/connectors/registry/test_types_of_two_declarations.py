@@ -188,6 +188,43 @@ def test_a_topic_is_made_again_as_it_was_before_the_last_time(registry, client, 
     assert [len(client.versions(f"{topic}-{part}")) for part in ("key", "value")] == [2, 2]
 
 
+@pytest.mark.parametrize("other", ["STREAM S (K STRING KEY, C INT)", "SOURCE STREAM S (K STRING KEY, C INT)"])
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+@pytest.mark.parametrize("key", ["", "(K STRING KEY)"])
+def test_columns_that_a_declaration_does_not_name_hold_what_the_schema_does(registry, format, other, key):
+    """Also where another declaration reads some of it alone, as a narrower number, which leaves out rows."""
+    settings = {"streamkit.sql.dialect": "ksql", "schema.registry.url": registry.url}
+    given = f"WITH (KAFKA_TOPIC = 'types-{next(NUMBERS)}', VALUE_FORMAT = '{format}', PARTITIONS = 1)"
+    with sk.open_log(":memory:") as log, sk.SqlSession(log, settings=settings) as sql:
+        sql.execute(f"CREATE STREAM A (K STRING KEY, C BIGINT) {given}; CREATE {other} {given}; CREATE STREAM B {key} {given}")
+        sql.execute("INSERT INTO A VALUES ('a', 5000000000)")
+        assert [row["C"] for row in sql.query("SELECT C FROM B").to_pylist()] == [5_000_000_000]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_column_that_is_there_to_be_read_is_none_of_another(registry, format):
+    """CREATE SOURCE STREAM reads a DOUBLE as a DECIMAL, and a declaration that names no columns has what the schema says."""
+    settings = {"streamkit.sql.dialect": "ksql", "schema.registry.url": registry.url}
+    given = f"WITH (KAFKA_TOPIC = 'types-{next(NUMBERS)}', VALUE_FORMAT = '{format}', PARTITIONS = 1)"
+    with sk.open_log(":memory:") as log, sk.SqlSession(log, settings=settings) as sql:
+        sql.execute(
+            f"CREATE STREAM A (K STRING KEY, C DOUBLE) {given}; CREATE SOURCE STREAM S (K STRING KEY, C DECIMAL(8, 2)) {given};"
+            f"CREATE STREAM B {given}; INSERT INTO A VALUES ('a', 1.5)"
+        )
+        assert sql.query("SELECT C FROM B").to_pylist() == [{"C": 1.5}]
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+@pytest.mark.parametrize("key", ["K STRING KEY", "K INT KEY, J STRING KEY"])
+def test_keys_that_a_declaration_does_not_name_are_those_of_the_topic(format, key):
+    """Without a registry the topic says them."""
+    given = f"WITH (KAFKA_TOPIC = 't', FORMAT = '{format}', PARTITIONS = 1)"
+    with sk.open_log(":memory:") as log, sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute(f"CREATE STREAM A ({key}, V INT) {given}; CREATE STREAM B {given}")
+        shown = [sql.execute(f"DESCRIBE {name}")[0].table for name in ("A", "B")]
+        assert shown[0] == shown[1]
+
+
 @pytest.mark.parametrize("type", ["TIME", "ARRAY<TIME>", "DECIMAL(10, 3)", "BYTES", "DATE", "TIMESTAMP"])
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("key", ["", "(K STRING KEY)"])

@@ -168,7 +168,7 @@ def test_keys_are_written_as_the_topic_has_them(sql, own, other, format, value, 
             sql.execute(f"DELETE FROM C WHERE K = {value}")
 
 
-@pytest.mark.parametrize("format", ["KAFKA", "DELIMITED"])
+@pytest.mark.parametrize("format", ["KAFKA", "DELIMITED", "JSON", "JSON_SR"])
 def test_the_names_of_keys_are_in_no_bytes(sql, format):
     """So a second declaration may call them otherwise, and writes."""
     given = f"WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'JSON', KEY_FORMAT = '{format}', PARTITIONS = 1)"
@@ -205,9 +205,33 @@ def test_a_second_declaration_reads_keys_by_their_names(sql, process, format, ow
     assert sql.query("SELECT * FROM B").to_pylist() == sql.query("SELECT * FROM R").to_pylist() == [{**read, "V": 1}]
 
 
+@pytest.mark.parametrize("write", ["VALUES ('a', 1, 1)", "SELECT * FROM E"])
+def test_another_delimiter_is_another_key(sql, write):
+    """Between the columns of a key, as the topic has it."""
+    given = "WITH (KAFKA_TOPIC = '{}', KEY_FORMAT = 'DELIMITED', VALUE_FORMAT = 'JSON', PARTITIONS = 1{})"
+    columns, delimiter = "(K STRING KEY, J INT KEY, V INT)", ", KEY_DELIMITER = ';'"
+    sql.execute(
+        f"CREATE STREAM A {columns} {given.format('t', '')}; CREATE STREAM E {columns} {given.format('e', '')};"
+        f"CREATE STREAM B {columns} {given.replace('{}', 't', 1).replace('{}', delimiter)}"
+    )
+    with pytest.raises(SqlError, match=r"key\.delimiter unset, and what is written has ';'"):
+        sql.execute(f"INSERT INTO B {write}")
+
+
+@pytest.mark.parametrize("values", ["AVRO", "JSON", "KAFKA"])
+def test_a_topic_that_says_no_key_gets_any(sql, values):
+    """The first declaration has none, and another one has it."""
+    given = f"WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = '{values}', PARTITIONS = 1)"
+    sql.execute(f"CREATE STREAM A (V INT) {given}; CREATE STREAM B (K INT KEY, V INT) {given}; INSERT INTO B VALUES (1, 2)")
+    assert sql.query("SELECT * FROM B").to_pylist() == [{"K": 1, "V": 2}]
+
+
 @pytest.mark.parametrize("write", ["INSERT INTO T VALUES ('a', 1)", "DELETE FROM T WHERE K = 'a'"])
 def test_texts_are_keys_of_kafka(sql, log, write):
     """A topic of a Python program that calls the format of its keys otherwise has the same bytes."""
     log.create_topic("t", partitions=1, format="json", format_settings={"key.format": "string", "key.schema": "K string"})
-    sql.execute(f"CREATE TABLE T (K STRING PRIMARY KEY, V INT) WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'JSON'); {write}")
+    sql.execute(
+        "CREATE STREAM S (K STRING KEY, V INT) WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'JSON');"
+        f"CREATE TABLE T (K STRING PRIMARY KEY, V INT) WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'JSON'); {write}"
+    )
     assert log.read("t")["key"].to_pylist() == [b"a"]
