@@ -42,7 +42,7 @@ from streamkit.sql.execution.stored_source import (
 from streamkit.sql.execution.topic_fit import misfit
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, DeclaredSource, ReadTopic, column_type
-from streamkit.sql.script.properties import OF_SOURCES, TopicProperties, check_time_format
+from streamkit.sql.script.properties import OF_SOURCES, WITH_REGISTRY, TopicProperties, check_time_format
 from streamkit.sql.script.settings import REGISTRY
 from streamkit.sql.tree.span import Name, TextSpan
 from streamkit.sql.tree.statements import (
@@ -372,17 +372,21 @@ class _SourceDeclaration:
         state, declared = self.state, self.statement.columns
         format = self._format_of_values(topic, given)
         names_values = any(one.role not in (*KEY_ROLES, HEADERS_ROLE) for one in declared)
-        if names_values or (declared and (self.stored is not None or format is None or not format.has_registry)):
+        has_schema = str(given.get(VALUE_FORMAT, given.get("FORMAT"))).upper() in WITH_REGISTRY
+        if names_values or (
+            declared and (self.stored is not None or not has_schema or format is None or not format.has_registry)
+        ):
             return declared
+        found, reason = None, ""
         try:
             found = None if format is None else format_columns(format, topic.name)
-        except SchemaError:
-            if declared:  # whose values nobody can read as columns
-                return declared
-            raise
+        except SchemaError as error:
+            reason = f" ({str(error).partition('; expected')[0].rstrip('.')})"
+        if found is None and declared:  # whose values nobody can read as columns
+            return declared
         if found is None:
             raise state.error(
-                f"nothing says which columns the values of the topic {topic.name} have; expected them in parentheses behind "
+                f"nothing says which columns the values of the topic {topic.name} have{reason}; expected them in parentheses behind "
                 f"{self.statement.name.text}",
                 self.statement.span,
             )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from streamkit.data_type import fields_of, inner_types, is_nested, to_arrow
 from streamkit.errors import RegistryUnavailableError, SchemaError, StreamKitError
-from streamkit.expressions.ksql.signature import without_times
+from streamkit.expressions.ksql.signature import ksql_type, without_times
 from streamkit.formats.avro_schema import is_record
 from streamkit.formats.codec import Codec, schema_made_of, with_newest_schema
 from streamkit.formats.format import AUTO_REGISTER, KEY_FORMAT, WINDOW, Format
@@ -214,9 +214,12 @@ def check_holds(state: ScriptState, source: StoredSource, span: TextSpan) -> Non
     for name, type in ((str(one["name"]), without_times(str(one["type"]))) for one in source.columns):
         its = keys if name in source.key else values
         if name in its and _is_wider(type, its[name].type):
+            wanted = f"a CAST of {name} to that type"
+            if source.query is None:
+                wanted = f"{source.name} declared with {name} as {ksql_type(its[name].type)}"
             raise state.error(
                 f"{name} is {type}, and the schema of the topic {source.topic} in the registry has it as {its[name].type}, so values "
-                f"beyond that would be lost; expected a CAST of {name} to that type, or another topic",
+                f"beyond that would be lost; expected {wanted}, or another topic",
                 span,
             )
 

@@ -620,6 +620,21 @@ def test_a_key_alone_has_the_columns_of_the_schema(session, log, client, made, t
     assert rows == [{"K": "a", "V": 1, "Z": "z"}]
 
 
+@pytest.mark.parametrize("values", ["KAFKA", "DELIMITED"])
+@pytest.mark.parametrize("format", SCHEMAS)
+def test_a_key_alone_in_a_format_without_schemas_is_alone(sql, made, topic, format, values):
+    """KAFKA reads the keys of any topic so."""
+    made(SCHEMAS[format], format)
+    given = f"WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{{}}')"
+    sql.execute(
+        f"CREATE STREAM T (K STRING KEY, V INT) {given.format(format)}; CREATE STREAM S (K STRING KEY) {given.format(values)};"
+        "INSERT INTO T VALUES ('a', 1)"
+    )
+    rows = sql.query("SELECT * FROM S")
+    assert rows.column_names == ["K"]
+    assert values != "KAFKA" or rows.to_pylist() == [{"K": "a"}]
+
+
 @pytest.mark.parametrize("keys", ["KAFKA", "JSON", "DELIMITED", "NONE"])
 @pytest.mark.parametrize("format", SCHEMAS)
 def test_columns_that_the_registry_says_have_no_key_without_a_schema(sql, made, log, topic, format, keys):
@@ -696,9 +711,10 @@ def test_keys_of_json_under_a_schema_are_refused(sql, session, log, client, topi
 
 
 @pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
-def test_a_query_does_not_write_wider_keys(session, client, made, topic, format):
+def test_a_query_does_not_write_wider_keys(session, log, registry, client, topic, format):
     """The schema of keys has INT, so a key beyond it would stop the query; VALUES says which value it is."""
-    made(SCHEMAS["AVRO"])
+    log.create_topic(topic, partitions=1, format="avro", format_settings={"schema.registry.url": registry.url})
+    registered(client, f"{topic}-value", "AVRO", SCHEMAS["AVRO"])
     columns = Schema.from_ddl("K int")
     client.id_of(f"{topic}-key", format, schema_made_of(format.lower(), columns), register=True)
     with session("spark") as sql:
@@ -706,8 +722,12 @@ def test_a_query_does_not_write_wider_keys(session, client, made, topic, format)
             f"CREATE STREAM S (K BIGINT KEY, V INT) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = 'AVRO', KEY_FORMAT = '{format}');"
             f"CREATE STREAM E (K BIGINT KEY, V INT) WITH (KAFKA_TOPIC = '{topic}-e', VALUE_FORMAT = 'JSON', PARTITIONS = 1)"
         )
-        with pytest.raises(SqlError, match="K is bigint, and the schema of the topic"):
+        with pytest.raises(SqlError, match=r"K is bigint, and the schema of the topic .* expected S declared with K as INTEGER"):
             sql.execute("INSERT INTO S SELECT * FROM E")
+        sql.execute(
+            f"CREATE OR REPLACE STREAM S (K INT KEY, V INT) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = 'AVRO', KEY_FORMAT = '{format}');"
+            "INSERT INTO S SELECT CAST(K AS INT) AS K, V FROM E"
+        )
 
 
 @pytest.mark.parametrize(
