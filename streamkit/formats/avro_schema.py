@@ -236,7 +236,7 @@ def _written(type: str, owner: str, names: Iterator[int]) -> Any:
         record = f"{owner}_{next(names)}"
         return {"type": "record", "name": record, "fields": [_field(name, inner, True, record, names) for name, inner in fields]}
     if type not in _WRITTEN:
-        raise SchemaError(f"Avro has no type for {type}; expected one of {', '.join(_WRITTEN)}")
+        raise SchemaError(f"Avro has no type for {type}; expected one of {', '.join(_WRITTEN)}, decimal, array, map, struct")
     return _WRITTEN[type]
 
 

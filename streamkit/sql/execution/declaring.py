@@ -415,7 +415,12 @@ class _SourceDeclaration:
         if topic.format is None or topic.format.schema is None:
             return found.type
         others = [one for one in self.state.definitions.sources.values() if one.topic == topic.name and not one.is_read_only]
-        types = [str(column["type"]) for one in others for column in one.columns if column["name"] == found.name]
+        types = [
+            str(column["type"])
+            for one in others
+            for column in one.columns
+            if column["name"] == found.name and not column.get("role")
+        ]
         for type in types:
             is_unsaid = has_times(type) or is_of_other_kind(type, found.type, is_strict=True)
             written = without_times(type)
