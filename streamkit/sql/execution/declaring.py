@@ -9,26 +9,24 @@ from typing import Any
 
 from streamkit.dsl.topology import Topology
 from streamkit.errors import SchemaError, StreamKitError, TopologyError
-from streamkit.expressions.ksql.signature import has_times, without_times
-from streamkit.formats.codec import Codec, schema_made_of
-from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, OF_KSQLDB, REGISTRY_URL, Format
-from streamkit.formats.windowed_keys import BOUNDS
+from streamkit.expressions.ksql.signature import without_times
+from streamkit.formats.codec import Codec
+from streamkit.formats.format import OF_KSQLDB, REGISTRY_URL
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.catalog.sql_types import StoredType
 from streamkit.log.topic.alteration import Alteration
-from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
 from streamkit.names import is_name, meant, spellings
 from streamkit.plan.added_topics import created
 from streamkit.plan.decoding import decoded
-from streamkit.plan.encoding import own_keys
 from streamkit.plan.inputs import resolve_inputs, sources_of
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.avro_columns import add_avro_columns
-from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Definitions, format_columns, says_registry
+from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Definitions, says_registry
+from streamkit.sql.execution.inferred_columns import InferredColumns
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.queries import check_queries
-from streamkit.sql.execution.schema_fit import check_behind_registry, check_readable, is_of_other_kind
+from streamkit.sql.execution.schema_fit import check_behind_registry, check_readable
 from streamkit.sql.execution.schema_registration import grow_schema, register_schemas, under_its_subject, written_by
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.seen_columns import with_added_at
@@ -42,9 +40,9 @@ from streamkit.sql.execution.stored_source import (
 from streamkit.sql.execution.topic_fit import misfit
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, DeclaredSource, ReadTopic, column_type
-from streamkit.sql.script.properties import OF_SOURCES, WITH_REGISTRY, TopicProperties, check_time_format
+from streamkit.sql.script.properties import OF_SOURCES, TopicProperties, check_time_format
 from streamkit.sql.script.settings import REGISTRY
-from streamkit.sql.tree.span import Name, TextSpan
+from streamkit.sql.tree.span import TextSpan
 from streamkit.sql.tree.statements import (
     STREAM,
     TABLE,
@@ -343,7 +341,8 @@ class _SourceDeclaration:
         given = dict(properties.values)
         if topic.format is not None and not {VALUE_FORMAT, "FORMAT"} & given.keys():
             given[VALUE_FORMAT] = FORMAT_NAMES[topic.format.name]
-        statement = replace(statement, columns=self._with_columns_of_format(topic, given))
+        inferred = InferredColumns(state, statement, topic, given, is_ksql=self._is_ksql, is_stored=self.stored is not None)
+        statement = replace(statement, columns=inferred.found())
         declared = replace(self, statement=statement)
         topology = Topology("declaration", time_zone=state.settings.script.time_zone)
         values = replace(statement, properties=tuple(_property(one, value, statement) for one, value in given.items()))
@@ -362,98 +361,6 @@ class _SourceDeclaration:
                     decoded(node.decoding, found, node.at)
         except StreamKitError as error:
             raise self.state.error(str(error).partition("\n  at ")[0], self.statement.span) from None
-
-    def _with_columns_of_format(self, topic: Topic, given: Mapping[str, Any]) -> tuple[ColumnDefinition, ...]:
-        """
-        The columns of the statement; where it names none, those that the topic's format says.
-
-        As in ksqlDB a statement may name the key, or headers, alone: behind a registry the columns of values are those of the schema, too.
-        """
-        state, declared = self.state, self.statement.columns
-        format = self._format_of_values(topic, given)
-        names_values = any(one.role not in (*KEY_ROLES, HEADERS_ROLE) for one in declared)
-        has_schema = str(given.get(VALUE_FORMAT, given.get("FORMAT"))).upper() in WITH_REGISTRY
-        if names_values or (
-            declared and (self.stored is not None or not has_schema or format is None or not format.has_registry)
-        ):
-            return declared
-        found, reason = None, ""
-        try:
-            found = None if format is None else format_columns(format, topic.name)
-        except SchemaError as error:
-            reason = f" ({str(error).partition('; expected')[0].rstrip('.')})"
-        if found is None and declared:  # whose values nobody can read as columns
-            return declared
-        if found is None:
-            raise state.error(
-                f"nothing says which columns the values of the topic {topic.name} have{reason}; expected them in parentheses behind "
-                f"{self.statement.name.text}",
-                self.statement.span,
-            )
-        keys = declared or self._columns_of_keys(topic, str(given.get("KEY_FORMAT", given.get("FORMAT", ""))).lower())
-        names = [key.name.text for key in keys]
-        if not declared and names == [KEY] and KEY in found:
-            raise state.error(
-                f"the values of the topic {topic.name} have a column {KEY!r}, and so its key, which no column names, cannot be called; expected the "
-                f"key in parentheses behind {self.statement.name.text}, as in (id STRING KEY)",
-                self.statement.span,
-            )
-        values = [ColumnDefinition(Name(one.name), self._type_declared(topic, one)) for one in found if one.name not in names]
-        return (*keys, *values)
-
-    def _format_of_values(self, topic: Topic, given: Mapping[str, Any]) -> Format | None:
-        """The format of a topic's values; of a topic of bytes the one behind a registry that the statement says, if it says one."""
-        properties = TopicProperties.of(self.statement.properties, OF_SOURCES, self.state.text, self.statement.span)
-        registry = self.state.definitions.registry_of(topic.name, self.state.settings.script.registry)
-        if topic.format is None or topic.format.name != "bytes" or registry is None or not properties.uses_registry:
-            return topic.format
-        said = str(given.get(VALUE_FORMAT, given.get("FORMAT"))).lower()
-        return Format("json" if said == "json_sr" else said, None, ((REGISTRY_URL, registry),), topic.format.topic)
-
-    def _type_declared(self, topic: Topic, found: SchemaColumn) -> str:
-        """The type that a schema does not say, if a declaration that writes to a topic of SQL has one: TIME is a number there, in JSON a DECIMAL a text."""
-        if topic.format is None or topic.format.schema is None:
-            return found.type
-        others = [one for one in self.state.definitions.sources.values() if one.topic == topic.name and not one.is_read_only]
-        types = [
-            str(column["type"])
-            for one in others
-            for column in one.columns
-            if column["name"] == found.name and not column.get("role")
-        ]
-        for type in types:
-            is_unsaid = has_times(type) or is_of_other_kind(type, found.type, is_strict=True)
-            written = without_times(type)
-            made = schema_made_of(topic.format.name, Schema((SchemaColumn(found.name, written),))) if is_unsaid else None
-            is_written_so = made is not None and Codec(replace(topic.format, schema=made)).written[found.name].type == found.type
-            if is_written_so and (self._is_ksql or not has_times(type)):
-                return type
-        return found.type
-
-    def _columns_of_keys(self, topic: Topic, format: str) -> tuple[ColumnDefinition, ...]:
-        """The columns of keys, as the registry says them of a format that has schemas there; else none in the ksql dialect, as in ksqlDB, and one text."""
-        role = "primary key" if self.statement.kind == TABLE else "key"
-        known = self.state.declared(self.statement.name.text)
-        has_text = (
-            known is not None and known.topic == topic.name and known.key == (KEY,)
-        )  # as an earlier checkout has declared it
-        unsaid = (ColumnDefinition(Name(KEY), "string", role),) if has_text or not self._is_ksql else ()
-        registry = self.state.definitions.registry_of(topic.name, self.state.settings.script.registry)
-        if format not in ("avro", "protobuf"):
-            return unsaid
-        if registry is None and topic.format is not None and topic.format.setting(KEY_FORMAT) == format:
-            its = Schema.from_ddl(topic.format.setting(KEY_SCHEMA))
-            return tuple(ColumnDefinition(Name(one.name), one.type, role) for one in its if one.name not in BOUNDS)
-        if registry is None:
-            return unsaid
-        subjects_of = topic.name if topic.format is None else topic.format.topic or topic.name
-        own = own_keys(topic.format, format, topic.name, is_new=topic.name in self.state.definitions.created)
-        keys = own or Format(format, None, ((REGISTRY_URL, registry),))
-        try:
-            found = Codec(keys, topic=subjects_of, part=KEY).written
-        except SchemaError:  # there is no such subject, or its schema says no columns
-            return unsaid
-        return tuple(ColumnDefinition(Name(KEY if one.name == VALUE else one.name), one.type, role) for one in found)
 
 
 def _as_read(given: Mapping[str, Any], read: ReadTopic) -> Mapping[str, Any]:

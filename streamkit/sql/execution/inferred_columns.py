@@ -1,0 +1,128 @@
+"""Columns that CREATE … WITH does not name: those of the schema that its topic, or the registry, has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streamkit.errors import SchemaError
+from streamkit.expressions.ksql.signature import has_times, without_times
+from streamkit.formats.codec import Codec, schema_made_of
+from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, REGISTRY_URL, Format
+from streamkit.formats.windowed_keys import BOUNDS
+from streamkit.log.topic.formats import KEY, VALUE
+from streamkit.log.topic.topic import Topic
+from streamkit.plan.encoding import own_keys
+from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.execution.definitions import VALUE_FORMAT, format_columns
+from streamkit.sql.execution.schema_fit import is_of_other_kind
+from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES
+from streamkit.sql.script.properties import OF_SOURCES, WITH_REGISTRY, TopicProperties
+from streamkit.sql.tree.span import Name
+from streamkit.sql.tree.statements import TABLE, ColumnDefinition, CreateSource
+
+
+@dataclass(frozen=True)
+class InferredColumns:
+    """The columns of a statement over a topic that is there, whose format may be `given` by the topic; one that `is_stored` names all it has."""
+
+    state: ScriptState
+    statement: CreateSource
+    topic: Topic
+    given: Mapping[str, Any]
+    is_ksql: bool
+    is_stored: bool
+
+    def found(self) -> tuple[ColumnDefinition, ...]:
+        """
+        The columns of the statement; where it names none, those that the topic's format says.
+
+        As in ksqlDB a statement may name the key, or headers, alone: behind a registry the columns of values are those of the schema, too.
+        """
+        state, topic, given, declared = self.state, self.topic, self.given, self.statement.columns
+        format = self._format_of_values()
+        names_values = any(one.role not in (*KEY_ROLES, HEADERS_ROLE) for one in declared)
+        has_schema = str(given.get(VALUE_FORMAT, given.get("FORMAT"))).upper() in WITH_REGISTRY
+        if names_values or (declared and (self.is_stored or not has_schema or format is None or not format.has_registry)):
+            return declared
+        found, reason = None, ""
+        try:
+            found = None if format is None else format_columns(format, topic.name)
+        except SchemaError as error:
+            reason = f" ({str(error).partition('; expected')[0].rstrip('.')})"
+        if found is None and declared:  # whose values nobody can read as columns
+            return declared
+        if found is None:
+            raise state.error(
+                f"nothing says which columns the values of the topic {topic.name} have{reason}; expected them in parentheses behind "
+                f"{self.statement.name.text}",
+                self.statement.span,
+            )
+        keys = declared or self._columns_of_keys(str(given.get("KEY_FORMAT", given.get("FORMAT", ""))).lower())
+        names = [key.name.text for key in keys]
+        if not declared and names == [KEY] and KEY in found:
+            raise state.error(
+                f"the values of the topic {topic.name} have a column {KEY!r}, and so its key, which no column names, cannot be called; expected the "
+                f"key in parentheses behind {self.statement.name.text}, as in (id STRING KEY)",
+                self.statement.span,
+            )
+        values = [ColumnDefinition(Name(one.name), self._type_declared(one)) for one in found if one.name not in names]
+        return (*keys, *values)
+
+    def _format_of_values(self) -> Format | None:
+        """The format of a topic's values; of a topic of bytes the one behind a registry that the statement says, if it says one."""
+        topic, given = self.topic, self.given
+        properties = TopicProperties.of(self.statement.properties, OF_SOURCES, self.state.text, self.statement.span)
+        registry = self.state.definitions.registry_of(topic.name, self.state.settings.script.registry)
+        if topic.format is None or topic.format.name != "bytes" or registry is None or not properties.uses_registry:
+            return topic.format
+        said = str(given.get(VALUE_FORMAT, given.get("FORMAT"))).lower()
+        return Format("json" if said == "json_sr" else said, None, ((REGISTRY_URL, registry),), topic.format.topic)
+
+    def _type_declared(self, found: SchemaColumn) -> str:
+        """The type that a schema does not say, if a declaration that writes to a topic of SQL has one: TIME is a number there, in JSON a DECIMAL a text."""
+        topic = self.topic
+        if topic.format is None or topic.format.schema is None:
+            return found.type
+        others = [one for one in self.state.definitions.sources.values() if one.topic == topic.name and not one.is_read_only]
+        types = [
+            str(column["type"])
+            for one in others
+            for column in one.columns
+            if column["name"] == found.name and not column.get("role")
+        ]
+        for type in types:
+            is_unsaid = has_times(type) or is_of_other_kind(type, found.type, is_strict=True)
+            written = without_times(type)
+            made = schema_made_of(topic.format.name, Schema((SchemaColumn(found.name, written),))) if is_unsaid else None
+            is_written_so = made is not None and Codec(replace(topic.format, schema=made)).written[found.name].type == found.type
+            if is_written_so and (self.is_ksql or not has_times(type)):
+                return type
+        return found.type
+
+    def _columns_of_keys(self, format: str) -> tuple[ColumnDefinition, ...]:
+        """The columns of keys, as the registry says them of a format that has schemas there; else none in the ksql dialect, as in ksqlDB, and one text."""
+        topic, role = self.topic, "primary key" if self.statement.kind == TABLE else "key"
+        known = self.state.declared(self.statement.name.text)
+        # An earlier checkout has declared it so.
+        has_text = known is not None and known.topic == topic.name and known.key == (KEY,)
+        unsaid = (ColumnDefinition(Name(KEY), "string", role),) if has_text or not self.is_ksql else ()
+        registry = self.state.definitions.registry_of(topic.name, self.state.settings.script.registry)
+        if format not in ("avro", "protobuf"):
+            return unsaid
+        its_format = "" if topic.format is None else topic.format.setting(KEY_FORMAT)
+        if registry is None and topic.format is not None and its_format == format and topic.format.setting(KEY_SCHEMA):
+            its = Schema.from_ddl(topic.format.setting(KEY_SCHEMA))
+            return tuple(ColumnDefinition(Name(one.name), one.type, role) for one in its if one.name not in BOUNDS)
+        if registry is None:
+            return unsaid
+        subjects_of = topic.name if topic.format is None else topic.format.topic or topic.name
+        own = own_keys(topic.format, format, topic.name, is_new=topic.name in self.state.definitions.created)
+        keys = own or Format(format, None, ((REGISTRY_URL, registry),))
+        try:
+            found = Codec(keys, topic=subjects_of, part=KEY).written
+        except SchemaError:  # there is no such subject, or its schema says no columns
+            return unsaid
+        return tuple(ColumnDefinition(Name(KEY if one.name == VALUE else one.name), one.type, role) for one in found)
