@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from streamkit.errors import Location, TopologyError
 from streamkit.formats.avro_compatibility import differ_in_case
 from streamkit.formats.codec import Codec
-from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, OF_KSQLDB, Format
+from streamkit.formats.format import KEY_FORMAT, OF_KSQLDB, Format
 from streamkit.plan.encoding import check_kafka_key, with_key_schema
 from streamkit.plan.registry_fit import registry_misfit
 from streamkit.schema import Schema, SchemaColumn
@@ -93,15 +93,7 @@ def decoded(decoding: Decoding, source: Input, at: Location | None) -> DecodedSc
     read = replace(codec.with_message, schema=codec.reader_schema)
     if read.name == "kafka" and not read.schema and len(values):  # the topic was declared without a value, which this reader has
         read = replace(read, schema=values.ddl())
-    return DecodedSchema(keys, values, with_key_schema(decoding.keys, _in_order_of(source.format, decoding.keys, keys)), read)
-
-
-def _in_order_of(own: Format | None, keys: Format, columns: Schema) -> Schema:
-    """The columns of a key as the topic's format says them, if it has the same names; without a registry they lie in that order, fields too."""
-    if own is None or own.setting(KEY_FORMAT) != keys.name or not own.setting(KEY_SCHEMA):
-        return columns
-    its = Schema.from_ddl(own.setting(KEY_SCHEMA))
-    return its if set(its.names) == set(columns.names) else columns
+    return DecodedSchema(keys, values, with_key_schema(decoding.keys, keys), read)
 
 
 def _check_bytes(what: str, format: Format, columns: Schema, topic: str, at: Location | None) -> None:

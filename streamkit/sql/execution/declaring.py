@@ -37,7 +37,7 @@ from streamkit.sql.execution.stored_source import (
     is_ksql,
     written_columns,
 )
-from streamkit.sql.execution.topic_fit import misfit
+from streamkit.sql.execution.topic_fit import misfit, misplaced_key
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, DeclaredSource, ReadTopic, column_type
 from streamkit.sql.script.properties import OF_SOURCES, TopicProperties, check_time_format
@@ -119,12 +119,22 @@ def _declare(state: ScriptState, known: StoredSource | None, stored: StoredSourc
     could_write = known is not None and known.topic == stored.topic and _why_unwritable(state, known) is None
     state.definitions = state.definitions.with_source(stored)
     check_readable(state, known, stored, span)
+    _check_places(state, stored, span)
     _check_columns_of_schema(state, known, stored, span, otherwise)
     if could_write and (reason := _why_unwritable(state, stored)):  # one that is new may be there to read some of the columns
         raise state.error(
             f"nothing could be written to {stored.name} any more: {reason}; expected the columns as they are; or {otherwise}",
             span,
         )
+
+
+def _check_places(state: ScriptState, stored: StoredSource, span: TextSpan) -> None:
+    """TopologyError for columns of a key that are in another order than another declaration of the topic has written them."""
+    topic = state.definitions.find_topic(stored.topic)
+    is_alone = not any(one.topic == stored.topic and one.name != stored.name for one in state.definitions.sources.values())
+    decoding = None if is_alone or topic is None or topic.format is None else state.reading.topic_rows(stored).decoding
+    if topic is not None and decoding is not None and (reason := misplaced_key(decoding, topic)):
+        raise state.error(f"{stored.name} cannot read keys of the topic {stored.topic}: {reason}", span)
 
 
 def _check_columns_of_schema(

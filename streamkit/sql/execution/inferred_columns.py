@@ -9,8 +9,8 @@ from typing import Any
 from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import has_times, without_times
 from streamkit.formats.codec import Codec, schema_made_of
-from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, REGISTRY_URL, Format
-from streamkit.formats.windowed_keys import BOUNDS
+from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, OF_KEYS, REGISTRY_URL, WINDOW, Format
+from streamkit.formats.windowed_keys import without_bounds
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
 from streamkit.plan.encoding import own_keys
@@ -97,17 +97,17 @@ class InferredColumns:
             is_unsaid = has_times(type) or is_of_other_kind(type, found.type, is_strict=True)
             written = without_times(type)
             made = schema_made_of(topic.format.name, Schema((SchemaColumn(found.name, written),))) if is_unsaid else None
-            is_written_so = made is not None and Codec(replace(topic.format, schema=made)).written[found.name].type == found.type
-            if is_written_so and (self.is_ksql or not has_times(type)):
-                return type
-        return found.type
+            if made is None or Codec(replace(topic.format, schema=made)).written[found.name].type != found.type:
+                return found.type  # which one of them has
+        return next((type for type in types if self.is_ksql or not has_times(type)), found.type)
 
     def _columns_of_keys(self, format: str) -> tuple[ColumnDefinition, ...]:
         """The columns of keys, as the registry says them of a format that has schemas there; else none in the ksql dialect, as in ksqlDB, and one text."""
         topic, role = self.topic, "primary key" if self.statement.kind == TABLE else "key"
         known = self.state.declared(self.statement.name.text)
         # An earlier checkout has declared it so.
-        has_text = known is not None and known.topic == topic.name and known.key == (KEY,)
+        former = () if known is None or known.topic != topic.name else known.columns
+        has_text = any(one["name"] == KEY and one.get("role") == role and one["type"] == "string" for one in former)
         unsaid = (ColumnDefinition(Name(KEY), "string", role),) if has_text or not self.is_ksql else ()
         registry = self.state.definitions.registry_of(topic.name, self.state.settings.script.registry)
         if format not in ("avro", "protobuf"):
@@ -115,7 +115,8 @@ class InferredColumns:
         its_format = "" if topic.format is None else topic.format.setting(KEY_FORMAT)
         if registry is None and topic.format is not None and its_format == format and topic.format.setting(KEY_SCHEMA):
             its = Schema.from_ddl(topic.format.setting(KEY_SCHEMA))
-            return tuple(ColumnDefinition(Name(one.name), one.type, role) for one in its if one.name not in BOUNDS)
+            its = without_bounds(its) if topic.format.setting(f"{OF_KEYS}{WINDOW}") else its
+            return tuple(ColumnDefinition(Name(one.name), one.type, role) for one in its)
         if registry is None:
             return unsaid
         subjects_of = topic.name if topic.format is None else topic.format.topic or topic.name

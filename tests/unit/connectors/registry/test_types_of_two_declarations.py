@@ -188,8 +188,10 @@ def test_a_topic_is_made_again_as_it_was_before_the_last_time(registry, client, 
     assert [len(client.versions(f"{topic}-{part}")) for part in ("key", "value")] == [2, 2]
 
 
-@pytest.mark.parametrize("other", ["STREAM S (K STRING KEY, C INT)", "SOURCE STREAM S (K STRING KEY, C INT)"])
-@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+@pytest.mark.parametrize(
+    "other", ["STREAM S (K STRING KEY, C INT)", "SOURCE STREAM S (K STRING KEY, C INT)", "STREAM S (K STRING KEY, C TIME)"]
+)
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("key", ["", "(K STRING KEY)"])
 def test_columns_that_a_declaration_does_not_name_hold_what_the_schema_does(registry, format, other, key):
     """Also where another declaration reads some of it alone, as a narrower number, which leaves out rows."""
@@ -215,7 +217,7 @@ def test_a_column_that_is_there_to_be_read_is_none_of_another(registry, format):
 
 
 @pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
-@pytest.mark.parametrize("key", ["K STRING KEY", "K INT KEY, J STRING KEY"])
+@pytest.mark.parametrize("key", ["K STRING KEY", "K INT KEY, J STRING KEY", "WINDOW_START INT KEY, `window_end` INT KEY"])
 def test_keys_that_a_declaration_does_not_name_are_those_of_the_topic(format, key):
     """Without a registry the topic says them."""
     given = f"WITH (KAFKA_TOPIC = 't', FORMAT = '{format}', PARTITIONS = 1)"
