@@ -113,7 +113,7 @@ def _refused(source: str, what: str, topic: str, error: SchemaError) -> str:
 
 
 def _check_keys(written: Encoded, topic: Topic, *, is_new: bool) -> None:
-    """SchemaError if no schema of the subject of keys takes these keys, or if the subject is empty and the registry takes no schema of them."""
+    """SchemaError if a topic cannot take these keys: they fit no schema of its subject, or the registry refuses theirs as the first one."""
     keys, columns = with_subject_of_keys(written, topic.name, topic.format), written.key
     if not keys.has_registry or keys.schema is not None or not columns.names:
         return

@@ -606,7 +606,7 @@ def test_a_row_without_a_required_field_of_protobuf_is_left_out(rows, made, topi
 @pytest.mark.parametrize("format", SCHEMAS)
 @pytest.mark.parametrize("is_opaque", [True, False])
 def test_a_key_alone_has_the_columns_of_the_schema(session, log, client, made, topic, format, dialect, kind, is_opaque):
-    """As in ksqlDB the columns of values are those that the registry has, over a topic of bytes, too, and rows are written and read by them."""
+    """CREATE takes the columns of values from the registry, as ksqlDB does, also over a topic of bytes; INSERT and SELECT use them."""
     if is_opaque:
         log.create_topic(topic, partitions=1, format="bytes")
         registered(client, f"{topic}-value", format, SCHEMAS[format])
@@ -638,7 +638,7 @@ def test_a_key_alone_in_a_format_without_schemas_is_alone(sql, made, topic, form
 @pytest.mark.parametrize("keys", ["KAFKA", "JSON", "DELIMITED", "NONE"])
 @pytest.mark.parametrize("format", SCHEMAS)
 def test_columns_that_the_registry_says_have_no_key_without_a_schema(sql, made, log, topic, format, keys):
-    """As in ksqlDB: nothing says what the keys are; a table, which has to have one, is told so, and the advice is taken."""
+    """Such keys have no schema, so CREATE declares none, as in ksqlDB; for a table, which needs a key, it is an error."""
     made(SCHEMAS[format], format)
     given = f"WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}', KEY_FORMAT = '{keys}')"
     sql.execute(

@@ -153,7 +153,7 @@ def test_two_queries_of_a_file_write_keys_of_two_names(tmp_path, type):
     ],
 )
 def test_keys_are_written_as_the_topic_has_them(sql, own, other, format, value, write, values):
-    """A second declaration with other keys may read, and writes none that readers of the first would not know; VALUES goes by the rule of SELECT."""
+    """INSERT by a second declaration with other keys is an error, because readers of the first one would not find the rows."""
     its, others = format.split() if " " in format else (format, format)
     columns = [", ".join(f"{part} KEY" for part in key.split(", ")) for key in (own, other)]
     given = "WITH (KAFKA_TOPIC = '{}', VALUE_FORMAT = '{}', KEY_FORMAT = '{}', PARTITIONS = 1)"
