@@ -73,7 +73,7 @@ def _add_to_topic(state: ScriptState, source: StoredSource, span: TextSpan) -> b
     new = Schema(tuple(column for column in columns if column.name not in written))
     if not len(new) or source.is_read_only:
         return True
-    others = [one for one in state.definitions.sources.values() if one.topic == topic.name and one.name != source.name]
+    others = state.definitions.others(source)
     for other in others:
         if state.keeps_case and not _goes_by_names(_value_columns(other), own):
             raise state.error(

@@ -132,9 +132,10 @@ def _declare(state: ScriptState, known: StoredSource | None, stored: StoredSourc
 def _check_places(state: ScriptState, stored: StoredSource, span: TextSpan) -> None:
     """TopologyError for columns of a key that are in another order than another declaration of the topic has written them."""
     topic = state.definitions.find_topic(stored.topic)
-    is_alone = not any(one.topic == stored.topic and one.name != stored.name for one in state.definitions.sources.values())
-    decoding = None if is_alone or topic is None or topic.format is None else state.reading.topic_rows(stored).decoding
-    if topic is not None and decoding is not None and (reason := misplaced_key(decoding, topic)):
+    if topic is None or topic.format is None or not state.definitions.others(stored):
+        return
+    decoding = state.reading.topic_rows(stored).decoding
+    if decoding is not None and (reason := misplaced_key(decoding, topic)):
         raise state.error(f"{stored.name} cannot read keys of the topic {stored.topic}: {reason}", span)
 
 

@@ -110,6 +110,10 @@ class Definitions:
         """All streams and tables that a query may read, for messages: those that are declared, and then topics."""
         return tuple(dict.fromkeys((*self.sources, *self.topics())))
 
+    def others(self, source: StoredSource) -> list[StoredSource]:
+        """The other streams and tables that are declared over the topic of one."""
+        return [one for one in self.sources.values() if one.topic == source.topic and one.name != source.name]
+
     def readers(self, source: str) -> list[StoredQuery]:
         """The persistent queries that read a stream or table."""
         return [one for one in self.queries.values() if source in {self._name_of(name) for name in one.sources}]

@@ -125,8 +125,9 @@ def check_key(state: ScriptState, known: StoredSource, topic: Topic, span: TextS
 
     The only one says what the topic's keys are from now on, as after CREATE OR REPLACE with another KEY_FORMAT.
     """
-    is_alone = not any(one.topic == topic.name and one.name != known.name for one in state.definitions.sources.values())
-    decoding = None if is_alone or topic.format is None else state.reading.topic_rows(known).decoding
+    if topic.format is None or not state.definitions.others(known):
+        return
+    decoding = state.reading.topic_rows(known).decoding
     if decoding is not None and (reason := key_misfit(decoding, topic)):
         raise state.error(f"{known.name} cannot write keys of the topic {topic.name}: {reason}", span)
 

@@ -304,7 +304,7 @@ def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, 
             "CREATE of them afterwards",
             span,
         )
-    others = [one for one in state.definitions.sources.values() if one.topic == known.topic and one.name != known.name]
+    others = state.definitions.others(known)
     if writers := [f"{query.id} writes to {one.name}" for one in others for query in state.definitions.writers(one.name)]:
         raise state.error(
             f"{' and '.join(writers)}, whose topic is that of {known.name}, and its records would be gone; expected TERMINATE before",

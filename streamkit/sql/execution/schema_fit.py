@@ -136,11 +136,11 @@ def _check_others(state: ScriptState, new: Sequence[SchemaColumn], stored: Store
 
     In a schema of others a time or a decimal may be there to be read, beside the number or text that the schema has. What is only read writes no row.
     """
-    for other in state.definitions.sources.values():
+    for other in state.definitions.others(stored):
         if other.is_read_only:
             continue
         types = {str(one["name"]): str(one["type"]) for one in other.columns}
-        for one in new if other.topic == stored.topic and other.name != stored.name else ():
+        for one in new:
             its = without_times(types.get(one.name, one.type))
             if is_of_other_kind(one.type, its, is_strict=is_own):
                 raise state.error(
