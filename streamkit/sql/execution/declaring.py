@@ -119,7 +119,7 @@ def _declare(state: ScriptState, known: StoredSource | None, stored: StoredSourc
     could_write = known is not None and known.topic == stored.topic and _why_unwritable(state, known) is None
     state.definitions = state.definitions.with_source(stored)
     check_readable(state, known, stored, span)
-    if known is None or known.key != stored.key:  # one of before stays
+    if known is None or (known.topic, known.key) != (stored.topic, stored.key):  # one of before stays
         _check_places(state, stored, span)
     _check_columns_of_schema(state, known, stored, span, otherwise)
     if could_write and (reason := _why_unwritable(state, stored)):  # one that is new may be there to read some of the columns

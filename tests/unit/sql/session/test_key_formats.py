@@ -194,6 +194,11 @@ def test_columns_of_a_key_are_found_by_their_places(sql, format, own, other):
     sql.execute(f"CREATE STREAM A ({columns[0]}, V INT) {given}")
     with pytest.raises(SqlError, match=r"B cannot read keys of the topic t: its keys are .* expected that order"):
         sql.execute(f"CREATE STREAM B ({columns[1]}, V INT) {given}")
+    elsewhere = given.replace("'t'", "'u'")
+    sql.execute(f"CREATE STREAM B ({columns[1]}, V INT) {elsewhere}")
+    with pytest.raises(SqlError, match=r"B cannot read keys of the topic t: .* expected that order"):
+        sql.execute(f"CREATE OR REPLACE STREAM B ({columns[1]}, V INT) {given}")
+    sql.execute("DROP STREAM B")
     renamed = columns[0].replace("K ", "L ").replace("X", "W")
     sql.execute(f"CREATE STREAM C ({renamed}, V INT) {given}")
     sql.execute("DROP STREAM A; DROP STREAM C")
