@@ -116,8 +116,8 @@ def other_settings(own: Mapping[str, str], its: Mapping[str, str]) -> str | None
     """Which setting of a topic's format differs from what is written; None if none does, or if only names of keys do that are in no bytes."""
     for name in sorted({*own, *its}):
         written, found = own.get(name), its.get(name)
-        if name == KEY_SCHEMA and written and found:
-            written, found = key_columns(written), key_columns(found)
+        if name == KEY_SCHEMA and written and found:  # which may be null or not
+            written, found = (key_columns(one).replace(" NOT NULL", "") for one in (written, found))
         if written == found or (name == KEY_FORMAT and {written or "string", found or "string"} == {"string"}):
             continue  # a topic that says no format of its keys has texts as keys
         if name == KEY_SCHEMA and written and found:
@@ -189,6 +189,18 @@ def own_keys(format: Format | None, name: str, topic: str, *, is_new: bool = Fal
             raise
         return None  # the topic is not of SQL, which makes none with such columns
     return found if is_new or Codec(found, topic=format.topic or topic, part=KEY).is_registered() else None
+
+
+def with_keys(format: Format, written: Encoded) -> Format:
+    """
+    The format of a topic that is made for what is written; it says how keys lie that are under schemas of a registry.
+
+    So later writers give equal keys equal bytes, whatever schemas others have registered in the meantime.
+    """
+    if not written.keys.has_registry or not written.key.names or format.setting(KEY_FORMAT):
+        return format
+    said = {**dict(format.settings), KEY_FORMAT: written.keys.name, KEY_SCHEMA: written.key.ddl()}
+    return replace(format, settings=tuple(sorted(said.items())))
 
 
 def with_subject_of_keys(written: Encoded, topic: str, own: Format | None = None) -> Format:

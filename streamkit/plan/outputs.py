@@ -8,10 +8,19 @@ from dataclasses import replace
 
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import Codec, schema_made_of, with_newest_schema
-from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, NULLS, OF_WRITERS, USE_LATEST, Format
+from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, NULLS, OF_WRITERS, USE_LATEST, WINDOW, Format
+from streamkit.formats.windowed_keys import without_bounds
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
-from streamkit.plan.encoding import Encoded, other_settings, with_schema, with_subject_of_keys
+from streamkit.plan.encoding import (
+    Encoded,
+    other_settings,
+    own_keys,
+    value_columns,
+    with_keys,
+    with_schema,
+    with_subject_of_keys,
+)
 from streamkit.plan.inputs import KnownTopics, TopicDescription, known_topic, planned_topics
 from streamkit.plan.operators.project import Project
 from streamkit.plan.program import Output
@@ -67,7 +76,8 @@ def _fitted(
         refuse(RefusedTopic(output.topic, False, TopologyError(misfit, _line(plan, number))))
         return output
     if topic is None:
-        return output
+        made = output.format if output.format is None or written is None else with_keys(output.format, written)
+        return replace(output, format=made)
     return replace(output, schema=topic.schema, format=_written_format(output.format, _format(topic), written, output.topic))
 
 
@@ -191,7 +201,7 @@ def _other_format(
             f"  written:   {own.schema}\n"
             f"  the topic: {its.schema}"
         )
-    if own.settings and (reason := other_settings(dict(own.settings), _compared(own, its))):
+    if own.settings and (reason := other_settings(_said(own, its, written, output.topic), _compared(own, its))):
         return f"{reason}; {others}"
     try:
         written.under(its, with_key=own.setting(KEY_FORMAT) is None)
@@ -200,6 +210,26 @@ def _other_format(
         more = f"log.alter_topic({output.topic!r}, format_schema=…) gives it more, or " if its.schema is not None else ""
         return f"{error}; expected a topic with the written columns: {more}{others}"
     return None
+
+
+def _said(own: Format, its: Format, written: Encoded, topic: str) -> dict[str, str]:
+    """
+    The settings of a writer; one that says nothing of its keys, as in Python and in Spark's dialect, says it by what it writes.
+
+    Behind a registry keys that fit those of the topic are written as these.
+    """
+    said = dict(own.settings)
+    if KEY_FORMAT in said or not its.setting(KEY_SCHEMA):
+        return said
+    of_topic = {KEY_FORMAT: its.setting(KEY_FORMAT), KEY_SCHEMA: its.setting(KEY_SCHEMA)}
+    try:
+        keys = own_keys(its, written.keys.name if written.key.names else of_topic[KEY_FORMAT], topic, is_new=True)
+        columns = without_bounds(written.key) if written.keys.setting(WINDOW) else written.key
+        if keys is not None and len(value_columns(keys, columns, ())) == len(columns):
+            return {**said, **of_topic}
+    except SchemaError:  # they are others, as the error says that comes of it
+        pass
+    return {**said, KEY_FORMAT: written.keys.name, KEY_SCHEMA: written.key.ddl()}
 
 
 def _compared(own: Format, its: Format) -> dict[str, str]:
@@ -281,13 +311,20 @@ def _in_format(plan: Plan, there: Container[str]) -> Plan:
         written = maker.operator.bytes_made
         if written is None or output.format is None:
             continue
-        found = _under(written, output.format)
+        found = _under(written, _as_written(output.format, written))
         if output.topic in there:
             found = replace(found, keys=with_subject_of_keys(written, output.format.topic or output.topic, output.format))
         if found != written:
             changed = with_operator(maker, format=found.format, value=found.value, keys=found.keys)
             steps = [changed if step.id == maker.id else step for step in steps]
     return replace(plan, steps=tuple(steps))
+
+
+def _as_written(topic: Format, written: Encoded) -> Format:
+    """The format of a topic, without its keys where a writer does not say them: that values lack the columns of keys goes by what it says."""
+    if written.format.setting(KEY_FORMAT):
+        return topic
+    return replace(topic, settings=tuple(pair for pair in topic.settings if pair[0] not in (KEY_FORMAT, KEY_SCHEMA)))
 
 
 def _under(written: Encoded, topic: Format) -> Encoded:

@@ -16,6 +16,7 @@ from streamkit.errors import SchemaError, StreamKitError, TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.ksql.signature import has_times, without_times
 from streamkit.formats.codec import schema_made_of
+from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, WITH_REGISTRY
 from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP, WINDOW_END, WINDOW_START
 from streamkit.plan.dotted_name import part
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, Reference
@@ -257,8 +258,14 @@ class DeclaredSource:
                 config=config,
                 format=format.value,
                 format_schema=schema,
-                format_settings=format.settings,
+                format_settings=self._settings_of_topic(format, columns, key),
             )
+
+    def _settings_of_topic(self, format: TopicFormat, columns: Schema, key: tuple[str, ...]) -> Mapping[str, Any] | None:
+        """The settings of a new topic, which say how its keys lie behind a registry, so that equal keys have equal bytes whoever writes them."""
+        if self.is_ksql or not format.has_registry or format.key not in WITH_REGISTRY or not key:
+            return format.settings
+        return {**(format.settings or {}), KEY_FORMAT: format.key, KEY_SCHEMA: columns.select(key).ddl()}
 
     def _rows(
         self,

@@ -453,6 +453,17 @@ def test_two_declarations_have_a_column_in_one_kind(sql, topic, format):
     assert read(sql, "A") == read(sql, "B") == [("a", 1, 2), ("b", 3, 4)]
 
 
+def test_a_key_and_a_value_of_one_name_are_not_compared(sql, topic):
+    """They are in other bytes; of the values alone each column has one kind."""
+    given = with_topic(topic, "AVRO")
+    sql.execute(f"CREATE STREAM A (K STRING KEY, V TIME, X INT) {given}; CREATE STREAM D (V STRING KEY, X INT) {given}")
+    sql.execute(f"CREATE STREAM B (K STRING KEY, V TIME, X INT) {given}; CREATE STREAM C (K STRING KEY) {given}")
+    sql.execute("INSERT INTO A VALUES ('a', '00:00:01', 1); INSERT INTO D VALUES ('d', 2)")
+    assert [row["X"] for row in sql.query("SELECT X FROM C").to_pylist()] == [1, 2]
+    with pytest.raises(SqlError, match=r"V is INTEGER in the schema of the values of the topic .*, and STRING in E"):
+        sql.execute(f"CREATE STREAM E (K STRING KEY, V STRING) {given}")
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize(
     ("there", "declared"),
@@ -545,15 +556,18 @@ def test_a_declaration_of_a_topic_of_bytes_keeps_its_registry(registry, tmp_path
     first, second = both if is_first else both[::-1]
     keys = "" if format == "JSON_SR" else f", KEY_FORMAT = '{format}'"
     declared = f"STREAM {{}} (ID STRING KEY, V INT) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}'{keys})"
+    result = f"WITH (KAFKA_TOPIC = '{topic}-r')"
     with sk.open_log(str(tmp_path)) as log:
         log.create_topic(topic, partitions=1, format="bytes")
         with sk.SqlSession(log, engine="local", settings=first) as sql:
-            sql.execute(f"CREATE {declared.format('S')}; CREATE STREAM R AS SELECT * FROM S; INSERT INTO S VALUES ('a', 1);")
+            sql.execute(
+                f"CREATE {declared.format('S')}; CREATE STREAM R {result} AS SELECT * FROM S; INSERT INTO S VALUES ('a', 1);"
+            )
             assert read(sql, "R") == [("a", 1)]
     with sk.open_log(str(tmp_path)) as log:
         with sk.SqlSession(log, engine="local", settings=second) as sql:
             sql.execute(f"INSERT INTO S VALUES ('b', 2); CREATE {declared.format('T')}; INSERT INTO T VALUES ('c', 3);")
-            sql.execute("CREATE STREAM Q AS SELECT * FROM T;")
+            sql.execute(f"CREATE STREAM Q {result.replace('-r', '-q')} AS SELECT * FROM T;")
             sql.execute(f"CREATE OR REPLACE {declared.format('S')}; INSERT INTO S VALUES ('d', 4);")
             rows = [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
             assert read(sql, "S") == read(sql, "T") == read(sql, "R") == read(sql, "Q") == rows

@@ -1,0 +1,159 @@
+"""Topics of the spark dialect and of programs say how their keys lie behind a registry, so equal keys have equal bytes whoever writes them."""
+
+from __future__ import annotations
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.errors import SqlError, TopologyError
+from streamkit.formats.codec import schema_made_of
+from streamkit.schema import Schema
+
+pytestmark = pytest.mark.foreign("registry")
+FORMATS = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON_SR": "json"}
+
+
+@pytest.fixture
+def spark(session):
+    with session("spark") as found:
+        yield found
+
+
+def settings_of(registry):
+    return {"schema.registry.url": registry.url}
+
+
+def of_topic(topic, format):
+    """WITH of a topic whose keys and values have a format."""
+    keys = "JSON" if format == "JSON_SR" else format
+    return f"WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{format}', KEY_FORMAT = '{keys}', PARTITIONS = 4)"
+
+
+def spellings(log, topic):
+    """The bytes and the partition of each key, once."""
+    return {(bytes(row["key"]), row["_partition"]) for row in log.read(topic).to_pylist()}
+
+
+def others_register(client, topic, format):
+    """A newer schema of keys, with a field more."""
+    client.set_compatibility(f"{topic}-key", "NONE")
+    text = schema_made_of(FORMATS[format], Schema.parse("id bigint, more string"))
+    client.id_of(f"{topic}-key", "JSON" if format == "JSON_SR" else format, text, register=True)
+
+
+def program(log, registry, format, topic, name, schema="id bigint, v string", keys=None):
+    """Copy the rows of `rows` into a topic."""
+    app = sk.Topology(name)
+    app.stream("rows", schema=schema, key="id").to(
+        topic, value_format=FORMATS[format], key_format=keys or FORMATS[format], format_settings=settings_of(registry)
+    )
+    sk.run(app, log=log, engine="local", trigger="available_now").wait()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("maker", ["CREATE STREAM", "CREATE … AS", "to"])
+def test_a_key_has_one_spelling(spark, registry, log, client, topic, format, maker):
+    """Whatever others register in the meantime: of INSERT by values and by a query, of programs that end and begin, and of producers."""
+    log.create_topic("rows", "id bigint, v string", key="id", partitions=4)
+    with log.producer() as producer:
+        producer.send("rows", {"id": 7, "v": "a"})
+    spark.execute("CREATE STREAM rows (id BIGINT KEY, v STRING)")
+    if maker == "to":
+        program(log, registry, format, topic, "first")
+    declares = f"CREATE STREAM s (id BIGINT KEY, v STRING) {of_topic(topic, format)}"
+    if maker == "CREATE … AS":
+        spark.execute(f"CREATE STREAM s {of_topic(topic, format)} AS SELECT * FROM rows")
+        assert spark.catch_up(60)
+        spark.execute("TERMINATE ALL")
+    else:
+        spark.execute(declares)
+    spark.execute("INSERT INTO s VALUES (7, 'b')")
+    others_register(client, topic, format)
+    spark.execute("INSERT INTO s VALUES (7, 'c'); INSERT INTO s SELECT * FROM rows")
+    assert spark.catch_up(60)
+    program(log, registry, format, topic, "second")
+    with log.producer() as producer:
+        producer.send(topic, {"key": {"id": 7}, "value": {"v": "d", **({"id": 7} if maker != "CREATE STREAM" else {})}})
+    found = log.read(topic)
+    assert found.num_rows == {"CREATE STREAM": 5, "CREATE … AS": 6, "to": 6}[maker]
+    assert len(spellings(log, topic)) == 1
+    assert {row["id"] for row in spark.query("SELECT id FROM s").to_pylist()} == {7}
+    assert len(client.versions(f"{topic}-key")) == 2
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_topic_that_is_made_again_has_the_keys_of_its_statement(spark, client, log, topic, format):
+    """And not those that the dropped topic has left in the registry."""
+    for key, value in (("id INT", "7"), ("name STRING", "'b'"), ("id BIGINT", "8"), ("id INT", "9")):
+        spark.execute(f"CREATE STREAM s ({key} KEY, v STRING) {of_topic(topic, format)}; INSERT INTO s VALUES ({value}, 'x')")
+        spark.execute(f"INSERT INTO s VALUES ({value}, 'y')")
+        name = key.split()[0]
+        assert [repr(row[name]) for row in spark.query(f"SELECT {name} FROM s").to_pylist()] == [value, value]
+        assert len(spellings(log, topic)) == 1
+        spark.execute("DROP STREAM s DELETE TOPIC")
+        client.set_compatibility(f"{topic}-key", "NONE")
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+def test_both_dialects_and_programs_share_a_topic(spark, sql, registry, log, topic, format):
+    """The columns of keys are found by either dialect, and rows of each are read by the others."""
+    spark.execute(f"CREATE STREAM s (id BIGINT KEY, v STRING) {of_topic(topic, format)}; INSERT INTO s VALUES (1, 'spark')")
+    sql.execute(f"CREATE STREAM K {of_topic(topic, format)}; INSERT INTO K VALUES (2, 'ksql')")
+    log.create_topic("rows", "id bigint, v string", key="id", partitions=1)
+    with log.producer() as producer:
+        producer.send("rows", {"id": 3, "v": "program"})
+    program(log, registry, format, topic, "program")
+    rows = [(1, "spark"), (2, "ksql"), (3, "program")]
+    for session, name in ((spark, "s"), (sql, "K")):
+        found = session.query(f"SELECT `id`, `v` FROM {name}").to_pylist()
+        assert sorted(tuple(row.values()) for row in found) == rows
+
+
+@pytest.mark.parametrize("keys", ["string", "json", "protobuf"])
+@pytest.mark.parametrize("maker", ["spark", "ksql", "to"])
+def test_other_keys_than_those_of_the_topic_are_refused(session, registry, log, topic, maker, keys):
+    """A program that would write them does not start; numbers that fit are written as the topic has them."""
+    log.create_topic("rows", "id int, v string", key="id", partitions=1)
+    with log.producer() as producer:
+        producer.send("rows", {"id": 3, "v": "program"})
+    if maker == "to":
+        app = sk.Topology("made")
+        rows = app.stream("rows", schema="id int, v string", key="id")
+        rows.select_key(id=F.col("id").cast("bigint")).to(
+            topic, value_format="avro", key_format="avro", format_settings=settings_of(registry)
+        )
+        sk.run(app, log=log, engine="local", trigger="available_now").wait()
+    else:
+        with session(maker) as declares:
+            declares.execute(f"CREATE STREAM s (`id` BIGINT KEY, `v` STRING) {of_topic(topic, 'AVRO')}")
+    assert dict(log.topic(topic).format.settings)["key.format"] == "avro"
+    with pytest.raises(TopologyError, match=f"its keys are `id` bigint.* in the format avro, and what is written has .*{keys}"):
+        program(log, registry, "AVRO", topic, "others", "id int, v string", keys)
+    program(log, registry, "AVRO", topic, "same", "id int, v string")
+    assert {len(key) for key, _ in spellings(log, topic)} == {5 + 2}  # the schema's id, and a field that may be null
+
+
+def test_a_topic_of_before_says_no_keys_and_goes_on(spark, registry, log, client, topic):
+    """Its keys go by the registry, as before: programs that wrote there write there, and no schema is registered."""
+    log.create_topic("rows", "id bigint, v string", key="id", partitions=1)
+    with log.producer() as producer:
+        producer.send("rows", {"id": 7, "v": "a"})
+    log.create_topic(
+        topic, partitions=1, format="avro", format_schema=schema_made_of("avro", Schema.parse("id bigint, v string")),
+        format_settings=settings_of(registry),
+    )  # fmt: skip
+    program(log, registry, "AVRO", topic, "program")
+    spark.execute(f"CREATE STREAM s (id BIGINT KEY, v STRING) {of_topic(topic, 'AVRO').replace(', PARTITIONS = 4', '')}")
+    spark.execute("INSERT INTO s VALUES (7, 'b')")
+    program(log, registry, "AVRO", topic, "program")
+    assert len(spellings(log, topic)) == 1
+    assert len(client.versions(f"{topic}-key")) == 1
+    assert "key.format" not in dict(log.topic(topic).format.settings)
+
+
+def test_keys_in_json_of_the_spark_dialect_are_refused_in_the_ksql_dialect(spark, sql, topic):
+    """They are under a schema of the registry, which the ksql dialect does not read."""
+    spark.execute(f"CREATE STREAM s (id BIGINT KEY, v STRING) {of_topic(topic, 'JSON_SR')}; INSERT INTO s VALUES (1, 'spark')")
+    with pytest.raises(SqlError, match="are JSON under a schema of the registry"):
+        sql.execute(f"CREATE STREAM K (`id` BIGINT KEY, `v` STRING) {of_topic(topic, 'JSON_SR')}")
