@@ -37,9 +37,10 @@ from streamkit.sql.execution.stored_source import (
     is_ksql,
     written_columns,
 )
-from streamkit.sql.execution.topic_fit import misfit, misplaced_key
+from streamkit.sql.execution.topic_fit import misfit
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, DeclaredSource, ReadTopic, column_type
+from streamkit.sql.script.key_places import PlacedKey, misplaced_key, placed_key
 from streamkit.sql.script.properties import OF_SOURCES, TopicProperties, check_time_format
 from streamkit.sql.script.settings import REGISTRY
 from streamkit.sql.tree.span import TextSpan
@@ -131,12 +132,25 @@ def _declare(state: ScriptState, known: StoredSource | None, stored: StoredSourc
 
 def _check_places(state: ScriptState, stored: StoredSource, span: TextSpan) -> None:
     """TopologyError for columns of a key that are in another order than another declaration of the topic has written them."""
-    topic = state.definitions.find_topic(stored.topic)
-    if topic is None or topic.format is None or not state.definitions.others(stored):
+    topic, others = state.definitions.find_topic(stored.topic), state.definitions.others(stored)
+    if topic is None or topic.format is None or not others:
         return
-    decoding = state.reading.topic_rows(stored).decoding
-    if decoding is not None and (reason := misplaced_key(decoding, topic)):
+    own = _placed_key(state, stored)
+    if own is not None and (
+        reason := misplaced_key(own, [key for one in others if (key := _placed_key(state, one)) is not None])
+    ):
         raise state.error(f"{stored.name} cannot read keys of the topic {stored.topic}: {reason}", span)
+
+
+def _placed_key(state: ScriptState, source: StoredSource) -> PlacedKey | None:
+    """The key of a stream or table; None if its columns have names, or its topic does not fit it any more."""
+    try:
+        decoding = state.reading.topic_rows(source).decoding
+    except TopologyError:
+        return None
+    if decoding is None or decoding.keys.has_registry:
+        return None
+    return placed_key(source.name, decoding.keys.name, [(one.name, one.type) for one in decoding.key])
 
 
 def _check_columns_of_schema(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkit.data_type import fields_of
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.format import DELIMITER, KEY_FORMAT, KEY_SCHEMA, OF_KEYS
 from streamkit.log.catalog.sql_sources import StoredSource
@@ -12,7 +11,7 @@ from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.topic import Topic
 from streamkit.plan.decoding import DecodedSchema
 from streamkit.plan.encoding import other_settings
-from streamkit.schema import Schema, SchemaColumn
+from streamkit.schema import SchemaColumn
 from streamkit.sql.execution.definitions import VALUE_FORMAT
 from streamkit.sql.script.declared_source import HEADERS_ROLE
 from streamkit.sql.script.properties import NATIVE
@@ -56,29 +55,6 @@ def key_misfit(written: DecodedSchema, topic: Topic) -> str | None:
         for one in (own, its)
     ]
     return other_settings(*settings)
-
-
-def misplaced_key(written: DecodedSchema, topic: Topic) -> str | None:
-    """
-    Why a declaration would read one column of the topic's keys as another; None if it would not.
-
-    Without a registry keys in AVRO and PROTOBUF have no names: columns, and fields of a struct, are found by their places.
-    """
-    format = topic.format
-    if format is None or written.keys.has_registry or written.keys.name not in ("avro", "protobuf"):
-        return None
-    if format.setting(KEY_FORMAT) != written.keys.name or not format.setting(KEY_SCHEMA):
-        return None
-    its = Schema.from_ddl(format.setting(KEY_SCHEMA))
-    pairs = [(list(written.key.names), list(its.names))]
-    for one in written.key:
-        if one.name in its:
-            pairs.append(
-                ([name for name, _ in fields_of(one.type) or ()], [name for name, _ in fields_of(its[one.name].type) or ()])
-            )
-    if all(name not in names or names.index(name) == place for declared, names in pairs for place, name in enumerate(declared)):
-        return None
-    return f"its keys are {its} in the format {written.keys.name}, and columns of keys are found by their places there; expected that order"
 
 
 def _unfit(stored: StoredSource, topic: Topic) -> Iterator[str]:

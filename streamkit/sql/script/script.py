@@ -31,6 +31,7 @@ from streamkit.sql.lowering.named_types import with_named_types
 from streamkit.sql.lowering.scope import QuerySource, bounds_in, key_in_order
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import DeclaredSource, column_reference, column_type, format_schema
+from streamkit.sql.script.key_places import PlacedKey, misplaced_key, placed_key
 from streamkit.sql.script.properties import (
     OF_INSERTS,
     OF_RESULTS,
@@ -271,8 +272,22 @@ class ScriptLowering:
         ).added_to(self._topology)
         properties = TopicProperties.of(statement.properties, OF_SOURCES, self.text, statement.span)
         source = replace(read.source, partitions=properties.partitions)
+        self._check_places(statement, read.topic, read.format, source)
         found.source, found.topic, found.format, found.has_failed = source, read.topic, read.format, False
         self._say_partitions(read.topic, properties, is_read=True)
+
+    def _check_places(self, statement: CreateSource | CreateAs, topic: str, format: TopicFormat, source: QuerySource) -> None:
+        """In a file, TopologyError for columns of a key at other places than those of another declaration of the topic; a session asks its own."""
+        own = _placed_key(statement.name.text, format, source)
+        if own is None or self._others is not no_others:
+            return
+        others = [
+            _placed_key(name, one.format, one.source)
+            for name, one in self._sources.items()
+            if one.topic == topic and one.source is not None and name != own.source
+        ]
+        if reason := misplaced_key(own, [one for one in others if one is not None]):
+            raise self.text.error(f"{own.source} cannot read keys of the topic {topic}: {reason}", statement.name.span)
 
     def _note_settings(self, statement: Statement) -> None:
         """What a statement of a file says of the settings of its topic, which count for all statements of that topic; a result's count first."""
@@ -413,7 +428,9 @@ class ScriptLowering:
         finally:
             target.is_under_way = False
         with self._under(created.settings):
-            target.source = self._written(created.statement, found, inserted, target)
+            written = self._written(created.statement, found, inserted, target)
+        self._check_places(created.statement, target.topic, target.format, written)
+        target.source = written
         target.has_failed = False
         return target.source
 
@@ -675,6 +692,14 @@ def _has_room(type: pa.DataType, number: Decimal) -> bool:
     if not pa.types.is_decimal(type) or not isinstance(exponent, int):
         return False
     return bool(-exponent <= type.scale and len(digits) + exponent <= type.precision - type.scale)
+
+
+def _placed_key(name: str, format: TopicFormat, source: QuerySource | None) -> PlacedKey | None:
+    """The key of a stream or table of the file; None if its columns have names."""
+    if source is None or format.has_registry:
+        return None
+    types = dict(source.columns or ())
+    return placed_key(name, format.key, [(one, str(types.get(one))) for one in source.key or ()])
 
 
 def created_in_ksql(source: ScriptSource) -> bool:

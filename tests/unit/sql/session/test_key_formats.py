@@ -6,6 +6,7 @@ import pytest
 
 import streamkit as sk
 from streamkit.errors import SqlError, TopologyError
+from streamkit.sql.script.topology import topology_of
 from streamkit.sql.session import SqlSession
 
 KEYS = {"text": ("K VARCHAR", "'k'", "k"), "number": ("K BIGINT", "7", 7)}
@@ -184,25 +185,51 @@ def test_the_names_of_keys_are_in_no_bytes(sql, format):
         ("K INT, J INT", "J INT, K INT"),
         ("K INT, J INT", "J INT"),
         ("K STRUCT<X INT; Y INT>", "K STRUCT<Y INT; X INT>"),
+        ("K STRUCT<X INT; Y INT>", "K STRUCT<`y` INT; `x` INT>"),
+        ("K STRUCT<S STRUCT<X INT; Y INT>>", "K STRUCT<S STRUCT<Y INT; X INT>>"),
+        ("K ARRAY<STRUCT<X INT; Y INT>>", "K ARRAY<STRUCT<Y INT; X INT>>"),
+        ("K INT, J INT", "`j` INT, `k` INT"),
     ],
 )
+@pytest.mark.parametrize("dialect", ["ksql", "spark"])
 @pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
-def test_columns_of_a_key_are_found_by_their_places(sql, format, own, other):
-    """Without a registry; a second declaration has them in the topic's order, or under other names, and one that is alone as it likes."""
+def test_columns_of_a_key_are_found_by_their_places(log, format, dialect, own, other):
+    """Without a registry; a second declaration has them in the order of the first, or under other names, and one that is alone as it likes."""
     columns = [", ".join(f"{part.replace(';', ',')} KEY" for part in key.split(", ")) for key in (own, other)]
-    given = f"WITH (KAFKA_TOPIC = 't', FORMAT = '{format}', PARTITIONS = 1)"
+    given = f"WITH (KAFKA_TOPIC = 't', KEY_FORMAT = '{format}', VALUE_FORMAT = 'JSON', PARTITIONS = 1)"
+    sql = SqlSession(log, settings={"streamkit.sql.dialect": dialect})
     sql.execute(f"CREATE STREAM A ({columns[0]}, V INT) {given}")
-    with pytest.raises(SqlError, match=r"B cannot read keys of the topic t: its keys are .* expected that order"):
+    with pytest.raises(SqlError, match=r"B cannot read keys of the topic t: the key of A is .* in that order"):
         sql.execute(f"CREATE STREAM B ({columns[1]}, V INT) {given}")
     elsewhere = given.replace("'t'", "'u'")
     sql.execute(f"CREATE STREAM B ({columns[1]}, V INT) {elsewhere}")
-    with pytest.raises(SqlError, match=r"B cannot read keys of the topic t: .* expected that order"):
+    with pytest.raises(SqlError, match=r"B cannot read keys of the topic t: the key of A is .* in that order"):
         sql.execute(f"CREATE OR REPLACE STREAM B ({columns[1]}, V INT) {given}")
     sql.execute("DROP STREAM B")
     renamed = columns[0].replace("K ", "L ").replace("X", "W")
     sql.execute(f"CREATE STREAM C ({renamed}, V INT) {given}")
     sql.execute("DROP STREAM A; DROP STREAM C")
-    sql.execute(f"CREATE STREAM B ({columns[1]}, V INT) {given}")
+    sql.execute(f"CREATE STREAM B ({columns[1]}, V INT) {given}; CREATE STREAM C ({columns[1]}, V INT) {given}")
+    with pytest.raises(SqlError, match=r"A cannot read keys of the topic t: the key of B is .* in that order"):
+        sql.execute(f"CREATE STREAM A ({columns[0]}, V INT) {given}")
+
+
+@pytest.mark.parametrize("dialect", ["ksql", "spark"])
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+@pytest.mark.parametrize("is_result", [True, False])
+def test_a_file_finds_columns_of_a_key_by_their_places(format, dialect, is_result):
+    """Two declarations of a topic in a file, or one and a query that fills it, have one order."""
+    given = f"WITH (KAFKA_TOPIC = '{{}}', KEY_FORMAT = '{format}', VALUE_FORMAT = 'JSON')"
+    columns = "(K INT KEY, J INT KEY, V INT)"
+    text = f"SET 'streamkit.sql.dialect' = '{dialect}'; CREATE STREAM A {columns} {given.format('t')};"
+    if is_result:
+        text += f"CREATE STREAM E (J INT KEY, K INT KEY, V INT) {given.format('e')}; CREATE STREAM B {given.format('t')} AS SELECT * FROM E;"
+    else:
+        text += f"CREATE STREAM B (J INT KEY, K INT KEY, V INT) {given.format('t')};"
+    text += f"CREATE STREAM O {given.format('o')} AS SELECT K, J, V FROM A;"
+    with pytest.raises(SqlError, match=r"(A|B) cannot read keys of the topic t: the key of (B|A) is .* in that order"):
+        topology_of(text, "file")
+    topology_of(text.replace("J INT KEY, K INT KEY", "K INT KEY, J INT KEY"), "file")
 
 
 @pytest.mark.parametrize("settings", [{"key.schema": "K string"}, {"key.format": "string"}])
