@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import has_times, without_times
 from streamkit.formats.codec import Codec, schema_made_of
 from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, OF_KEYS, REGISTRY_URL, WINDOW, Format
+from streamkit.formats.protobuf_messages import TIME_OF_DAY
 from streamkit.formats.windowed_keys import without_bounds
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
@@ -22,6 +23,8 @@ from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES
 from streamkit.sql.script.properties import OF_SOURCES, WITH_REGISTRY, TopicProperties
 from streamkit.sql.tree.span import Name
 from streamkit.sql.tree.statements import TABLE, ColumnDefinition, CreateSource
+
+WORDS_OF = {"avro": ("AVRO",), "protobuf": ("PROTOBUF", "PROTOBUF_NOSR"), "json": ("JSON", "JSON_SR")}
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,13 @@ class InferredColumns:
         state, topic, given, declared = self.state, self.topic, self.given, self.statement.columns
         format = self._format_of_values()
         names_values = any(one.role not in (*KEY_ROLES, HEADERS_ROLE) for one in declared)
-        has_schema = str(given.get(VALUE_FORMAT, given.get("FORMAT"))).upper() in WITH_REGISTRY
+        said = str(given.get(VALUE_FORMAT, given.get("FORMAT"))).upper()
+        has_schema = said in WITH_REGISTRY
         if names_values or (declared and (self.is_stored or not has_schema or format is None or not format.has_registry)):
             return declared
         found, reason = None, ""
+        if format is not None and not declared and said not in WORDS_OF.get(format.name, (said,)):
+            reason, format = f" as {said}, since its format is {format.name}", None
         try:
             found = None if format is None else format_columns(format, topic.name)
         except SchemaError as error:
@@ -69,7 +75,26 @@ class InferredColumns:
                 self.statement.span,
             )
         values = [ColumnDefinition(Name(one.name), self._type_declared(one)) for one in found if one.name not in names]
+        self._check_times(values)
         return (*keys, *values)
+
+    def _check_times(self, values: Sequence[ColumnDefinition]) -> None:
+        """TopologyError for times of the day in PROTOBUF without a registry that no declaration has as TIME: as numbers all would be read as 0."""
+        format = self.topic.format
+        if (
+            not self.is_ksql
+            or format is None
+            or format.has_registry
+            or format.name != "protobuf"
+            or TIME_OF_DAY not in str(format.schema)
+        ):
+            return
+        if not any(has_times(str(one.type)) for one in values):
+            raise self.state.error(
+                f"values of the topic {self.topic.name} have a time of the day, which is TIME in the ksql dialect, and no declaration says which column "
+                f"has it; expected the columns in parentheses behind {self.statement.name.text}",
+                self.statement.span,
+            )
 
     def _format_of_values(self) -> Format | None:
         """The format of a topic's values; of a topic of bytes the one behind a registry that the statement says, if it says one."""

@@ -83,7 +83,8 @@ def _check_keys_of_json(
 ) -> None:
     """TopologyError for keys in JSON without a registry where others write them under one of its schemas: none of them could be read."""
     assert topic.format is not None
-    is_of_sql = topic.format.setting(KEY_FORMAT) or topic.name in state.definitions.created
+    is_said = topic.format.setting(KEY_FORMAT) not in ("", "json")  # in the spark dialect JSON is under a schema
+    is_of_sql = is_said or topic.name in state.definitions.created
     if is_of_sql or keys.has_registry or keys.name not in ("json", "ksql_json") or not len(stored.key):
         return
     codec = Codec(replace(values, name="json", schema=None), topic=values.topic or topic.name, part=KEY)
@@ -134,12 +135,14 @@ def _check_others(state: ScriptState, new: Sequence[SchemaColumn], stored: Store
     """
     TopologyError for a column that another declaration of the topic has in another kind: the first row gives the schema one of both.
 
+    A key there is in other bytes, so it is not compared.
+
     In a schema of others a time or a decimal may be there to be read, beside the number or text that the schema has. What is only read writes no row.
     """
     for other in state.definitions.others(stored):
         if other.is_read_only:
             continue
-        types = {str(one["name"]): str(one["type"]) for one in other.columns}
+        types = {str(one["name"]): str(one["type"]) for one in other.columns if one["name"] not in other.key}
         for one in new:
             its = without_times(types.get(one.name, one.type))
             if is_of_other_kind(one.type, its, is_strict=is_own):

@@ -84,6 +84,32 @@ def test_topics_of_bytes(log, sql, rows):
     )
 
 
+@pytest.mark.parametrize("format", ["PROTOBUF", "JSON", "JSON_SR", "KAFKA", "DELIMITED"])
+def test_columns_are_those_of_the_format_that_is_said(log, format):
+    """A topic says its columns for values in its own format alone."""
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute("CREATE STREAM A (K STRING KEY, V INT) WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'AVRO', PARTITIONS = 1)")
+        sql.execute("CREATE STREAM B WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'AVRO'); CREATE STREAM C WITH (KAFKA_TOPIC = 't')")
+        message = fault(sql, f"CREATE STREAM D WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = '{format}')")
+    assert message.startswith(f"nothing says which columns the values of the topic t have as {format}, since its format is avro")
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+def test_times_of_the_day_without_a_declaration(log, format):
+    """Of Protobuf without a registry a column of numbers would read them as 0, so a statement names the columns."""
+    given = f"WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = '{format}', PARTITIONS = 1)"
+    columns = "(K STRING KEY, V TIME, W STRUCT<T TIME>)"
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        sql.execute(f"CREATE STREAM A {columns} {given}; INSERT INTO A VALUES ('a', '00:00:01', STRUCT(T := '00:00:02'))")
+        sql.execute(f"CREATE STREAM B {given}; DROP STREAM A; DROP STREAM B")
+        if format == "PROTOBUF":
+            assert fault(sql, f"CREATE STREAM B {given}").startswith("values of the topic t have a time of the day")
+            sql.execute(f"CREATE STREAM A {columns} {given}; CREATE STREAM B {given}")
+        else:
+            sql.execute(f"CREATE STREAM B {given}")
+        assert sql.query("SELECT * FROM B").to_pylist() == [{"V": 1000, "W": {"T": 2000}}]
+
+
 def test_a_new_topic_of_bytes(log, sql, rows):
     """VALUE_FORMAT makes a topic of bytes, which others can read."""
     sql.execute(
