@@ -219,8 +219,11 @@ def _said(own: Format, its: Format, written: Encoded, topic: str) -> dict[str, s
     Behind a registry keys that fit those of the topic are written as these.
     """
     said = dict(own.settings)
-    if KEY_FORMAT in said or not its.setting(KEY_SCHEMA):
+    if KEY_FORMAT in said or not its.setting(KEY_FORMAT):
         return said
+    if not its.setting(KEY_SCHEMA):  # the registry says more of them
+        is_same = written.keys.has_registry and written.keys.name == its.setting(KEY_FORMAT)
+        return {**said, KEY_FORMAT: written.keys.name} if is_same else said
     of_topic = {KEY_FORMAT: its.setting(KEY_FORMAT), KEY_SCHEMA: its.setting(KEY_SCHEMA)}
     try:
         keys = own_keys(its, written.keys.name if written.key.names else of_topic[KEY_FORMAT], topic, is_new=True)

@@ -27,7 +27,13 @@ from streamkit.sql.execution.inferred_columns import InferredColumns
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.queries import check_queries
 from streamkit.sql.execution.schema_fit import check_behind_registry, check_readable
-from streamkit.sql.execution.schema_registration import grow_schema, register_schemas, under_its_subject, written_by
+from streamkit.sql.execution.schema_registration import (
+    grow_schema,
+    register_schemas,
+    under_its_subject,
+    under_its_subject_of_keys,
+    written_by,
+)
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.seen_columns import with_added_at
 from streamkit.sql.execution.stored_source import (
@@ -67,8 +73,8 @@ def create_source(state: ScriptState, statement: CreateSource) -> Changed:
         _check_replaced(state, statement, known)
     before = state.definitions
     stored, topic = _SourceDeclaration(state, statement).found()
-    if topic is not None and "VALUE_SCHEMA" not in stored.formats:
-        topic = under_its_subject(topic)
+    if topic is not None:
+        topic = under_its_subject_of_keys(topic if "VALUE_SCHEMA" in stored.formats else under_its_subject(topic))
     span = name.span if name.span.end else statement.span
     if known is not None:
         stored = with_added_at(known, stored, state.definitions.numbers)

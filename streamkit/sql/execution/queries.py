@@ -36,6 +36,7 @@ from streamkit.sql.execution.schema_registration import (
     grow_schema,
     let_write,
     register_schemas,
+    under_its_subject_of_keys,
     written_by,
 )
 from streamkit.sql.execution.script_state import Changed, ScriptState
@@ -627,6 +628,7 @@ def _create_topics(state: ScriptState, program: Program, span: TextSpan, places:
             topic = declared_output(output, inputs) if new is None else created(new, partitions)
             if places and topic.name in places:
                 topic = _in_place_of(topic, places[topic.name])
+            topic = under_its_subject_of_keys(topic)
             state.definitions = state.definitions.with_topic(topic)
             register_schemas(state, topic, span)
 

@@ -9,12 +9,12 @@ from streamkit.errors import RegistryUnavailableError, SchemaError, StreamKitErr
 from streamkit.expressions.ksql.signature import ksql_type, without_times
 from streamkit.formats.avro_schema import is_record
 from streamkit.formats.codec import Codec, schema_made_of, with_newest_schema
-from streamkit.formats.format import AUTO_REGISTER, KEY_FORMAT, WINDOW, Format
+from streamkit.formats.format import AUTO_REGISTER, KEY_FORMAT, KEY_SCHEMA, WINDOW, Format
 from streamkit.formats.windowed_keys import without_bounds
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.evolution import is_wider
-from streamkit.log.topic.formats import KEY
+from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
 from streamkit.plan.encoding import Encoded, own_keys, value_columns, with_schema, with_subject_of_keys
 from streamkit.schema import Schema
@@ -47,24 +47,45 @@ def under_its_subject(topic: Topic) -> Topic:
 
     So a topic is made for a subject that others have, whose records are called otherwise or have more fields.
     """
+    if topic.format is None or topic.format.schema is None or not topic.format.has_registry:
+        return topic
+    newest = _newest_instead(topic.format, topic.format.topic or topic.name, VALUE)
+    return topic if newest is None else replace(topic, format=newest)
+
+
+def under_its_subject_of_keys(topic: Topic) -> Topic:
+    """
+    A topic that a statement makes; without a schema of its keys where the registry refuses that, and the columns fit the newest of the subject.
+
+    So the registry says what they are, as of a topic of others.
+    """
     format = topic.format
-    if format is None or format.schema is None or not format.has_registry:
-        return topic
     try:
-        Codec(format, topic=format.topic or topic.name).check_registrable()
+        keys = own_keys(format, "" if format is None else format.setting(KEY_FORMAT), topic.name, is_new=True)
+    except SchemaError:  # which `register_schemas` says
         return topic
+    if format is None or keys is None or _newest_instead(keys, format.topic or topic.name, KEY) is None:
+        return topic
+    settings = tuple(pair for pair in format.settings if pair[0] != KEY_SCHEMA)
+    return replace(topic, format=replace(format, settings=settings))
+
+
+def _newest_instead(format: Format, topic: str, part: str) -> Format | None:
+    """
+    The format with the newest schema of its subject, where the registry refuses the schema that it has.
+
+    None if it does not, or if the columns are others there, or not enough.
+    """
+    try:
+        Codec(format, topic=topic, part=part).check_registrable()
+        return None
     except RegistryUnavailableError:  # as `register_schemas` finds, too
-        return topic
+        return None
     except SchemaError:  # which `register_schemas` says, unless the newest does
-        newest = _newest_that_fits(format, topic.name)
-        return topic if newest is None else replace(topic, format=newest)
-
-
-def _newest_that_fits(format: Format, topic: str) -> Format | None:
-    """The format with the newest schema of its subject; None if the columns of its own are others there, or not enough."""
+        pass
     try:
-        newest = with_newest_schema(replace(format, schema=None), topic)
-        if newest.schema is None or newest.settings != format.settings:
+        newest = with_newest_schema(replace(format, schema=None), topic, part)
+        if newest.schema is None or newest.settings != format.settings or (part == KEY and not _has_record(newest)):
             return None
         columns, its = Codec(format).written, Codec(newest).written
         value_columns(newest, columns, ())
@@ -72,6 +93,11 @@ def _newest_that_fits(format: Format, topic: str) -> Format | None:
         return None
     is_fit = all(one.name in its and its[one.name].type == one.type for one in columns)
     return newest if is_fit else None
+
+
+def _has_record(keys: Format) -> bool:
+    """Whether keys have the record that SQL writes around their columns."""
+    return keys.name != "avro" or is_record(str(keys.schema))
 
 
 def let_write(
@@ -127,7 +153,7 @@ def _check_keys(written: Encoded, topic: Topic, *, is_new: bool) -> None:
         return
     newest = own or with_newest_schema(keys, topic.name, KEY)
     if newest.schema is not None:  # equal keys have equal bytes, so it gets no second one: this says why it does not take them
-        if keys.name == "avro" and not is_record(newest.schema):
+        if not _has_record(newest):
             raise SchemaError(f"its keys are {newest.schema}, without the record that SQL writes around them")
         value_columns(newest, columns, ())
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import streamkit as sk
@@ -157,3 +159,32 @@ def test_keys_in_json_of_the_spark_dialect_are_refused_in_the_ksql_dialect(spark
     spark.execute(f"CREATE STREAM s (id BIGINT KEY, v STRING) {of_topic(topic, 'JSON_SR')}; INSERT INTO s VALUES (1, 'spark')")
     with pytest.raises(SqlError, match="are JSON under a schema of the registry"):
         sql.execute(f"CREATE STREAM K (`id` BIGINT KEY, `v` STRING) {of_topic(topic, 'JSON_SR')}")
+
+
+OF_OTHERS = {"type": "record", "name": "Key", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
+
+
+@pytest.mark.parametrize("dialect", ["ksql", "spark"])
+@pytest.mark.parametrize("is_result", [True, False])
+def test_a_topic_is_made_for_a_subject_of_keys_of_others(session, log, client, topic, dialect, is_result):
+    """The registry refuses a record of another name, so keys are written under theirs, if the columns fit it."""
+    client.id_of(f"{topic}-key", "AVRO", json.dumps(OF_OTHERS), register=True)
+    client.set_compatibility(f"{topic}-key", "BACKWARD")
+    given = "(`id` {} KEY, `v` INT) WITH (KAFKA_TOPIC = '{}', VALUE_FORMAT = 'JSON', PARTITIONS = 4)"
+    result = of_topic(topic, "AVRO")
+    with session(dialect) as sql:
+        sql.execute(
+            f"CREATE STREAM e {given.format('BIGINT', 'e')}; CREATE STREAM d {given.format('STRING', 'd')}; INSERT INTO e VALUES (7, 1)"
+        )
+        for type, source in (("STRING", "d"), ("BIGINT", "e")):
+            made = f"{result} AS SELECT * FROM {source}" if is_result else f"(`id` {type} KEY, `v` INT) {result}"
+            if type == "STRING":
+                with pytest.raises(SqlError, match=f"refuses the schema for the subject {topic}-key"):
+                    sql.execute(f"CREATE STREAM s {made}")
+        sql.execute(f"CREATE STREAM s {made}; INSERT INTO s VALUES (7, 2)")
+        sql.execute(f"CREATE STREAM o {result.replace(', PARTITIONS = 4', '')}; INSERT INTO o (`id`, `v`) VALUES (7, 3)")
+        if not is_result:
+            sql.execute("INSERT INTO s SELECT * FROM e")
+        assert sql.catch_up(60)
+        assert sorted(row["v"] for row in sql.query("SELECT `v` FROM s").to_pylist()) == [1, 2, 3]
+        assert len(spellings(log, topic)) == len(client.versions(f"{topic}-key")) == 1
