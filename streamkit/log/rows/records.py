@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
 from streamkit.errors import SchemaError
+from streamkit.formats.format import Format
 from streamkit.log.rows.conversion import convert_arrow, convert_headers, convert_python
 from streamkit.log.rows.event_time import TIME_MS_MAX, check_times
 from streamkit.log.rows.given_rows import EXPECTED, gathered, is_pandas
 from streamkit.log.rows.record_size import ROWS_NAMED, check_record_sizes
 from streamkit.log.rows.refused_rows import refused_rows
 from streamkit.log.slab.frame import TIMESTAMP_TYPE
-from streamkit.log.topic.formats import KEY, VALUE, encode
+from streamkit.log.topic.formats import KEY, VALUE, KeyColumns, encode, key_columns_of
 from streamkit.log.topic.topic import Topic
 from streamkit.log.values.whole_number import as_whole_number
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
@@ -147,8 +148,36 @@ def _from_rows(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> dict[str, pa.
 def _from_values(topic: Topic, name: str, values: list[Any]) -> pa.Array:
     """Python values as a column: in its type, or as bytes of the topic's format."""
     if topic.format is not None and name in topic.schema:
-        return encode(topic.format, values, name)
+        keys = key_columns_of(topic.format) if name == KEY else None
+        return encode(topic.format, values, name) if keys is None else _encoded_keys(topic.format, keys, values)
     return _converted(topic, name, values)
+
+
+def _encoded_keys(format: Format, keys: KeyColumns, values: list[Any]) -> pa.Array:
+    """Dicts of a key's columns as the bytes under a schema of a registry; bytes are written as they are."""
+    names = keys.columns.names
+    for number, value in enumerate(values):
+        is_other = isinstance(value, Mapping) and (not value or not set(value) <= set(names))
+        if is_other or not isinstance(value, Mapping | bytes | None):
+            shown = repr(value) if len(repr(value)) <= 80 else f"{repr(value)[:77]}..."
+            raise SchemaError(
+                f"row {number}, column {KEY!r}: found {shown}, expected a dict of the columns of the topic's keys, which are {keys.columns}, in the "
+                f"format {keys.codec.format.name}; or bytes that are such a key",
+                (number,),
+            )
+    if keys.codec.format.name != "json":
+        return encode(format, values, KEY)
+    rows = [value if isinstance(value, Mapping) else {} for value in values]
+    try:
+        columns = [convert_python(one, [row.get(one.name) for row in rows]) for one in keys.columns]
+        batch = pa.RecordBatch.from_arrays(columns, names=list(names))
+    except SchemaError:  # times and decimals may be texts, as a reader has them
+        if (read := keys.as_read(rows)) is None:
+            raise
+        batch = read
+    found = keys.codec.encode(batch)
+    given = pa.array([value if isinstance(value, bytes) else None for value in values], pa.binary())
+    return pc.if_else(pa.array([isinstance(value, Mapping) for value in values]), found, given)
 
 
 def _converted(topic: Topic, name: str, values: Any) -> pa.Array:

@@ -10,7 +10,7 @@ serializer writes them; in a `bytes` topic they are bytes. None is not a value i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +20,7 @@ from streamkit.errors import RegistryUnavailableError, SchemaError
 from streamkit.formats import windowed_keys
 from streamkit.formats.codec import Codec, declare_format, format_of_keys, schema_made_of
 from streamkit.formats.format import FORMATS, KEY_FORMAT, KEY_SCHEMA, NULLS, OF_KSQLDB, WINDOW, Format
+from streamkit.formats.json import value_to_json
 from streamkit.log.values.python_values import python_values
 from streamkit.schema import Schema
 
@@ -104,10 +105,8 @@ def _codec(format: Format, column: str) -> tuple[Encoder, Decoder]:
     if column != VALUE:
         format = _format_of_keys(format)
     windowed = format.setting(WINDOW)
-    if column != VALUE and format.schema is not None:  # it is the columns of the key
-        columns = Schema.from_ddl(format.schema)
-        columns = windowed_keys.without_bounds(columns) if windowed else columns
-        format = replace(format, schema=schema_made_of(format.name, columns) or columns.ddl())
+    if column != VALUE:
+        format = _with_schema_of_columns(format)
     if windowed:
         format = windowed_keys.inner_format(format)
     codec = Codec(format, topic=format.topic, part=column)
@@ -117,6 +116,40 @@ def _codec(format: Format, column: str) -> tuple[Encoder, Decoder]:
     if takes_bytes:  # bytes are written as they are
         return lambda value: value if isinstance(value, bytes) else write(value), read
     return write, read
+
+
+@dataclass(frozen=True)
+class KeyColumns:
+    """The columns of a topic's keys under a schema of a registry, and what writes them as SQL and programs do."""
+
+    columns: Schema
+    codec: Codec
+
+    def as_read(self, keys: Sequence[Any]) -> pa.RecordBatch | None:
+        """The columns of keys that are dicts as JSON has them, with texts for times and decimals; None if one is none."""
+        try:
+            texts = pa.array([value_to_json(one) for one in keys], pa.binary())
+            return Codec(Format("json"), self.columns).decode(texts)
+        except _REFUSED:
+            return None
+
+
+@lru_cache(maxsize=64)
+def key_columns_of(format: Format) -> KeyColumns | None:
+    """The columns of keys under a schema of a registry; None if the topic's format does not say them, or has windows behind them."""
+    keys = _format_of_keys(format)
+    if keys.schema is None or not keys.has_registry or keys.setting(WINDOW):
+        return None
+    return KeyColumns(Schema.from_ddl(keys.schema), Codec(_with_schema_of_columns(keys), topic=keys.topic, part=KEY))
+
+
+def _with_schema_of_columns(keys: Format) -> Format:
+    """The format of keys whose schema is that of their columns, which they may have in its place."""
+    if keys.schema is None:
+        return keys
+    columns = Schema.from_ddl(keys.schema)
+    columns = windowed_keys.without_bounds(columns) if keys.setting(WINDOW) else columns
+    return replace(keys, schema=schema_made_of(keys.name, columns) or columns.ddl())
 
 
 def _format_of_keys(format: Format) -> Format:

@@ -25,6 +25,7 @@ from streamkit.sql.execution.avro_columns import add_avro_columns
 from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Definitions, says_registry
 from streamkit.sql.execution.inferred_columns import InferredColumns
 from streamkit.sql.execution.kept_values import KeptValues
+from streamkit.sql.execution.placed_keys import check_places
 from streamkit.sql.execution.queries import check_queries
 from streamkit.sql.execution.schema_fit import check_behind_registry, check_readable
 from streamkit.sql.execution.schema_registration import (
@@ -46,7 +47,6 @@ from streamkit.sql.execution.stored_source import (
 from streamkit.sql.execution.topic_fit import misfit
 from streamkit.sql.lowering.script_text import ScriptText
 from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, DeclaredSource, ReadTopic, column_type
-from streamkit.sql.script.key_places import PlacedKey, misplaced_key, placed_key
 from streamkit.sql.script.properties import OF_SOURCES, TopicProperties, check_time_format
 from streamkit.sql.script.settings import REGISTRY
 from streamkit.sql.tree.span import TextSpan
@@ -127,36 +127,13 @@ def _declare(state: ScriptState, known: StoredSource | None, stored: StoredSourc
     state.definitions = state.definitions.with_source(stored)
     check_readable(state, known, stored, span)
     if known is None or (known.topic, known.key) != (stored.topic, stored.key):  # one of before stays
-        _check_places(state, stored, span)
+        check_places(state, stored, span)
     _check_columns_of_schema(state, known, stored, span, otherwise)
     if could_write and (reason := _why_unwritable(state, stored)):  # one that is new may be there to read some of the columns
         raise state.error(
             f"nothing could be written to {stored.name} any more: {reason}; expected the columns as they are; or {otherwise}",
             span,
         )
-
-
-def _check_places(state: ScriptState, stored: StoredSource, span: TextSpan) -> None:
-    """TopologyError for columns of a key that are in another order than another declaration of the topic has written them."""
-    topic, others = state.definitions.find_topic(stored.topic), state.definitions.others(stored)
-    if topic is None or topic.format is None or not others:
-        return
-    own = _placed_key(state, stored)
-    if own is not None and (
-        reason := misplaced_key(own, [key for one in others if (key := _placed_key(state, one)) is not None])
-    ):
-        raise state.error(f"{stored.name} cannot read keys of the topic {stored.topic}: {reason}", span)
-
-
-def _placed_key(state: ScriptState, source: StoredSource) -> PlacedKey | None:
-    """The key of a stream or table; None if its columns have names, or its topic does not fit it any more."""
-    try:
-        decoding = state.reading.topic_rows(source).decoding
-    except TopologyError:
-        return None
-    if decoding is None or decoding.keys.has_registry:
-        return None
-    return placed_key(source.name, decoding.keys.name, [(one.name, one.type) for one in decoding.key])
 
 
 def _check_columns_of_schema(

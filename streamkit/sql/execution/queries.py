@@ -30,6 +30,7 @@ from streamkit.sql.execution.avro_columns import add_avro_columns, gets_columns
 from streamkit.sql.execution.backfill import BACKFILL, TOPIC, built_beside, topic_of_built, with_built, without_built
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.kept_values import KeptValues
+from streamkit.sql.execution.placed_keys import check_places
 from streamkit.sql.execution.registered_functions import with_functions
 from streamkit.sql.execution.schema_registration import (
     check_holds,
@@ -243,6 +244,8 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
     _create_topics(state, program, span)
     made_of = state.definitions.with_source(source)
     state.definitions = made_of.with_query(query) if before is None else made_of.with_changed_query(query)
+    if known is None:
+        check_places(state, source, span)
     _check_together(state, statement, query)
     check_queries(state, source.name, but=id, before=declared if known is None else None)
     told = "" if found is None else _told(found, source.kind)
@@ -328,6 +331,7 @@ def _build_beside(state: ScriptState, statement: CreateAs, known: StoredSource, 
     program = _compiled(state, made.topology, statement, is_strict=True)
     source = replace(_source_of(state, statement, new, made, _output_of(made.topology, program)), topic=known.topic)
     source = with_added_at(known, source, number)
+    check_places(state, source, span)
     for one in others:
         KeptValues(state, one, source, span, f"DROP {one.kind.upper()} {one.name} before").check_built()
     final = state.definitions.topic(known.topic)

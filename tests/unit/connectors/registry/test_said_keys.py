@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from decimal import Decimal
 
 import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.errors import SqlError, TopologyError
+from streamkit.errors import SchemaError, SqlError, TopologyError
 from streamkit.formats.codec import schema_made_of
 from streamkit.schema import Schema
 
@@ -188,3 +190,32 @@ def test_a_topic_is_made_for_a_subject_of_keys_of_others(session, log, client, t
         assert sql.catch_up(60)
         assert sorted(row["v"] for row in sql.query("SELECT `v` FROM s").to_pylist()) == [1, 2, 3]
         assert len(spellings(log, topic)) == len(client.versions(f"{topic}-key")) == 1
+
+
+PARTS = (
+    "i INT KEY, d DOUBLE KEY, e DECIMAL(5, 2) KEY, t DATE KEY, w TIMESTAMP KEY, s STRUCT<x INT, y STRING> KEY, l ARRAY<INT> KEY"
+)
+AT = dt.datetime(2020, 1, 2, 3, 4, 5, tzinfo=dt.timezone.utc)
+KEY = {"i": 7, "d": 1.0, "e": Decimal("1.50"), "t": dt.date(2020, 1, 2), "w": AT, "s": {"x": 1, "y": "z"}, "l": [1, 2]}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_producer_writes_a_dict_of_the_columns(spark, log, topic, format):
+    """In any order, with numbers that fit, or as `decode` gives it: the bytes are those of SQL; of bytes they are what is sent."""
+    spark.execute(f"CREATE STREAM s ({PARTS}, v INT) {of_topic(topic, format)}")
+    spark.execute(
+        "INSERT INTO s VALUES (7, 1, 1.5, DATE '2020-01-02', TIMESTAMP '2020-01-02 03:04:05', named_struct('x', 1, 'y', 'z'), ARRAY(1, 2), 1)"
+    )
+    (written,) = log.decode(topic, log.read(topic))
+    nested = {**KEY, "s": {"y": "z", "x": 1}}
+    keys = [KEY, dict(reversed(KEY.items())), nested, {**KEY, "d": 1}, written["key"], log.read(topic)["key"][0].as_py()]
+    with log.producer() as producer:
+        for key in keys:
+            producer.send(topic, {"key": key, "value": {"v": 2}})
+    assert log.read(topic).num_rows == 7
+    assert len(spellings(log, topic)) == 1
+    refused = ["7", 7, True, [7], {}, {"I": 7}, {**KEY, "z": 1}, {**KEY, "i": "q"}, {**KEY, "i": 1 << 40}]
+    for key in refused:
+        with log.producer() as producer, pytest.raises(SchemaError, match=r"row 0, column '(key|i)': found"):
+            producer.send(topic, {"key": key, "value": {"v": 2}})
+    assert log.read(topic).num_rows == 7

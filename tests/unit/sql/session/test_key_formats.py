@@ -214,6 +214,38 @@ def test_columns_of_a_key_are_found_by_their_places(log, format, dialect, own, o
         sql.execute(f"CREATE STREAM A ({columns[0]}, V INT) {given}")
 
 
+RESULTS = {
+    "TABLE G": ("SELECT P, Q, COUNT(*) AS N FROM E GROUP BY P, Q", ""),
+    "STREAM G": ("SELECT P, Q, W AS N FROM E PARTITION BY P, Q", ""),
+    "TABLE G of windows": (
+        "SELECT P, Q, COUNT(*) AS N FROM E WINDOW TUMBLING (SIZE 1 MINUTE) GROUP BY P, Q",
+        ", WINDOW_TYPE = 'TUMBLING', WINDOW_SIZE = '1 MINUTE'",
+    ),
+}
+
+
+@pytest.mark.parametrize("result", RESULTS)
+@pytest.mark.parametrize("dialect", ["ksql", "spark"])
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+def test_a_result_has_the_columns_of_its_key_where_others_have_them(log, format, dialect, result):
+    """Also the one that BACKFILL builds in place of another."""
+    given = f"WITH (KAFKA_TOPIC = 'g', KEY_FORMAT = '{format}', VALUE_FORMAT = 'JSON', PARTITIONS = 1)"
+    query, windows = RESULTS[result]
+    other = query.replace("P, Q", "Q, P")
+    made = result.removesuffix(" of windows")
+    sql = SqlSession(log, settings={"streamkit.sql.dialect": dialect})
+    sql.execute("CREATE STREAM E (P INT, Q INT, W INT) WITH (KAFKA_TOPIC = 'e', VALUE_FORMAT = 'JSON', PARTITIONS = 1)")
+    sql.execute(f"CREATE STREAM B (Q INT KEY, P INT KEY, N BIGINT) {given.replace(')', windows + ')')}")
+    with pytest.raises(SqlError, match=r"G cannot read keys of the topic g: the key of B is .* in that order|its keys are "):
+        sql.execute(f"CREATE {made} {given} AS {query}")
+    sql.execute("DROP STREAM B DELETE TOPIC")
+    sql.execute(
+        f"CREATE {made} {given} AS {query}; CREATE STREAM B (P INT KEY, Q INT KEY, N BIGINT) {given.replace(')', windows + ')')}"
+    )
+    with pytest.raises(SqlError, match=r"G cannot read keys of the topic g: the key of B is .* in that order"):
+        sql.execute(f"CREATE OR REPLACE {made} {given.replace(')', ', BACKFILL = true)')} AS {other}")
+
+
 @pytest.mark.parametrize("dialect", ["ksql", "spark"])
 @pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
 @pytest.mark.parametrize("is_result", [True, False])
