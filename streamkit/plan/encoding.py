@@ -191,15 +191,15 @@ def own_keys(format: Format | None, name: str, topic: str, *, is_new: bool = Fal
     return found if is_new or Codec(found, topic=format.topic or topic, part=KEY).is_registered() else None
 
 
-def with_keys(format: Format, written: Encoded) -> Format:
+def with_keys(format: Format, keys: Format, columns: Schema) -> Format:
     """
-    The format of a topic that is made for what is written; it says how keys lie that are under schemas of a registry.
+    The format of a topic that is made for keys of these columns; it says how they lie if they are under schemas of a registry.
 
     So later writers give equal keys equal bytes, whatever schemas others have registered in the meantime.
     """
-    if not written.keys.has_registry or not written.key.names or format.setting(KEY_FORMAT):
+    if not keys.has_registry or not columns.names or format.setting(KEY_FORMAT):
         return format
-    said = {**dict(format.settings), KEY_FORMAT: written.keys.name, KEY_SCHEMA: written.key.ddl()}
+    said = {**dict(format.settings), KEY_FORMAT: keys.name, KEY_SCHEMA: columns.ddl()}
     return replace(format, settings=tuple(sorted(said.items())))
 
 

@@ -13,6 +13,7 @@ from streamkit.formats.windowed_keys import without_bounds
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
 from streamkit.plan.encoding import (
+    KEY,
     Encoded,
     other_settings,
     own_keys,
@@ -76,9 +77,19 @@ def _fitted(
         refuse(RefusedTopic(output.topic, False, TopologyError(misfit, _line(plan, number))))
         return output
     if topic is None:
-        made = output.format if output.format is None or written is None else with_keys(output.format, written)
-        return replace(output, format=made)
+        return _with_keys(output, written)
     return replace(output, schema=topic.schema, format=_written_format(output.format, _format(topic), written, output.topic))
+
+
+def made_outputs(plan: Plan) -> tuple[Output, ...]:
+    """The outputs of a plan as topics are made for them."""
+    return tuple(_with_keys(output, _maker(plan, number).operator.bytes_made) for number, output in enumerate(plan.outputs))
+
+
+def _with_keys(output: Output, written: Encoded | None) -> Output:
+    if output.format is None or written is None:
+        return output
+    return replace(output, format=with_keys(output.format, written.keys, written.key))
 
 
 def _own_changelog(output: Output, plan: Plan) -> str | None:
@@ -120,7 +131,8 @@ def _undeclared(output: Output, topic: TopicDescription, written: Encoded | None
     its, place = _format(topic), "" if at is None else f"\n  declared at {at}"
     begin = f"what is written to the topic {output.topic!r} is not what the topology declares of it"
     if output.format is not None and its is not None:
-        reason = _other_format(output, topic, written, "write to another topic, or declare this one as it is written")
+        way = "write to another topic, or declare this one as it is written"
+        reason = _other_format(output, topic, written, way, is_new=True)
         return reason and f"{begin}: {reason}{place}"
     if (output.format is None) != (its is None):
         forms = ["columns" if one is None else f"values of {one.name}" for one in (output.format, its)]
@@ -180,9 +192,14 @@ def _maker(plan: Plan, number: int) -> Step:
 
 
 def _other_format(
-    output: Output, topic: TopicDescription, written: Encoded | None, others: str = "write to another topic, or delete this one"
+    output: Output,
+    topic: TopicDescription,
+    written: Encoded | None,
+    others: str = "write to another topic, or delete this one",
+    *,
+    is_new: bool = False,
 ) -> str | None:
-    """Why a topic does not take values of the format that is written, and what `others` to do; None if it does."""
+    """Why a topic, which may be one that a start makes, does not take values of the format that is written, and what `others` to do; None if it does."""
     its, own = _format(topic), output.format
     assert own is not None
     assert written is not None
@@ -201,7 +218,7 @@ def _other_format(
             f"  written:   {own.schema}\n"
             f"  the topic: {its.schema}"
         )
-    if own.settings and (reason := other_settings(_said(own, its, written, output.topic), _compared(own, its))):
+    if own.settings and (reason := other_settings(_said(own, its, written, output.topic, is_new=is_new), _compared(own, its))):
         return f"{reason}; {others}"
     try:
         written.under(its, with_key=own.setting(KEY_FORMAT) is None)
@@ -212,7 +229,7 @@ def _other_format(
     return None
 
 
-def _said(own: Format, its: Format, written: Encoded, topic: str) -> dict[str, str]:
+def _said(own: Format, its: Format, written: Encoded, topic: str, *, is_new: bool) -> dict[str, str]:
     """
     The settings of a writer; one that says nothing of its keys, as in Python and in Spark's dialect, says it by what it writes.
 
@@ -227,6 +244,8 @@ def _said(own: Format, its: Format, written: Encoded, topic: str) -> dict[str, s
     of_topic = {KEY_FORMAT: its.setting(KEY_FORMAT), KEY_SCHEMA: its.setting(KEY_SCHEMA)}
     try:
         keys = own_keys(its, written.keys.name if written.key.names else of_topic[KEY_FORMAT], topic, is_new=True)
+        if keys is not None and not is_new and not Codec(keys, topic=its.topic or topic, part=KEY).is_registered():
+            return {**said, **of_topic}  # nobody has written such a key: the registry says what they are
         columns = without_bounds(written.key) if written.keys.setting(WINDOW) else written.key
         if keys is not None and len(value_columns(keys, columns, ())) == len(columns):
             return {**said, **of_topic}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from streamkit.errors import TopicNotFoundError
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.plan.added_topics import WithAddedTopics, declared_output
+from streamkit.plan.encoding import with_keys
 from streamkit.plan.inputs import KnownTopics, known_topic, sources_of
 from streamkit.plan.node import Node
 from streamkit.plan.operators.source import SourceNode
@@ -48,8 +49,12 @@ def _is_plain(source: SourceNode) -> bool:
 def _opened_cycle(sources: Sequence[SourceNode]) -> dict[str, Topic]:
     """A topic of several that are made of each other, by the word of its source; TopicNotFoundError if none says what its topic holds."""
     for source in sources:
-        if source.decoding is not None:
-            return {source.topic: declare_topic(source.topic, format=source.decoding.topic_format)}
+        decoding = source.decoding
+        if decoding is not None:
+            format, columns = decoding.topic_format, decoding.columns
+            if columns is not None and decoding.key is not None and all(name in columns for name in decoding.key):
+                format = with_keys(format, decoding.keys, columns.select(decoding.key))
+            return {source.topic: declare_topic(source.topic, format=format)}
     names = sorted({source.topic for source in sources})
     topics, follow = (
         (f"topic {names[0]!r} does", "it") if len(names) == 1 else (f"topics {', '.join(map(repr, names))} do", "them")

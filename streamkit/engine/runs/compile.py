@@ -20,7 +20,7 @@ from streamkit.plan.lowering import infer_types
 from streamkit.plan.naming import KnownNames, StepNames, name_steps
 from streamkit.plan.node import Node
 from streamkit.plan.operators.write import To
-from streamkit.plan.outputs import fit_outputs
+from streamkit.plan.outputs import fit_outputs, made_outputs
 from streamkit.plan.passes import PASSES, assemble
 from streamkit.plan.program import Input, Program
 from streamkit.plan.pruning import keep_columns, prune_columns
@@ -177,7 +177,9 @@ def _passes(
     analyzer = analyzer or ExpressionAnalyzer(topology.time_zone)
     typed = partial(_typed, topology, names, analyzer)
     if log is not None:
-        log = with_topics_read_back(log, roots, lambda ends, known: typed(ends, resolve_inputs(ends, known, refuse)).outputs)
+        log = with_topics_read_back(
+            log, roots, lambda ends, known: made_outputs(typed(ends, resolve_inputs(ends, known, refuse)))
+        )
     inputs = resolve_inputs(roots, log, refuse)
     yield PassResult("resolve_inputs", partial(explain_inputs, inputs.values()), None)
     yield PassResult("name_steps", partial(explain_names, names), None)

@@ -91,7 +91,7 @@ def _newest_instead(format: Format, topic: str, part: str) -> Format | None:
         value_columns(newest, columns, ())
     except SchemaError:
         return None
-    is_fit = all(one.name in its and its[one.name].type == one.type for one in columns)
+    is_fit = all(one.name in its and (part == KEY or its[one.name].type == one.type) for one in columns)
     return newest if is_fit else None
 
 

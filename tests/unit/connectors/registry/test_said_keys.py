@@ -10,7 +10,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.errors import SchemaError, SqlError, TopologyError
+from streamkit.errors import SchemaError, SqlError, StreamKitError, TopologyError
 from streamkit.formats.codec import schema_made_of
 from streamkit.schema import Schema
 
@@ -219,3 +219,68 @@ def test_a_producer_writes_a_dict_of_the_columns(spark, log, topic, format):
         with log.producer() as producer, pytest.raises(SchemaError, match=r"row 0, column '(key|i)': found"):
             producer.send(topic, {"key": key, "value": {"v": 2}})
     assert log.read(topic).num_rows == 7
+
+
+@pytest.mark.parametrize("is_made_of_itself", [True, False])
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_topic_that_a_program_reads_again_says_its_keys(registry, log, topic, format, is_made_of_itself):
+    """As one that it only writes; also where its rows go into it again."""
+    log.create_topic("rows", "id bigint, v string", key="id", partitions=1)
+    with log.producer() as producer:
+        producer.send("rows", {"id": 7, "v": "a"})
+    how = {"value_format": FORMATS[format], "key_format": FORMATS[format], "format_settings": settings_of(registry)}
+    app = sk.Topology("reads-again")
+    again = app.stream(topic, schema="id bigint, v string", key="id", **how)
+    rows = app.stream("rows", schema="id bigint, v string", key="id")
+    if is_made_of_itself:
+        again = again.filter(F.col("v") == "a").with_columns(v=F.lit("b"))
+        rows.merge(again).to(topic, **how)
+    else:
+        rows.to(topic, **how)
+        again.to("again")
+    sk.run(app, log=log, engine="local", trigger="available_now").wait()
+    assert dict(log.topic(topic).format.settings)["key.schema"] == "`id` bigint"
+    assert {row["key"]["id"] for row in log.decode(topic, log.read(topic))} == {7}
+    assert len(spellings(log, topic)) == 1
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_start_that_fails_does_not_say_the_keys_of_its_topic_for_good(registry, log, client, topic, format):
+    """The registry refuses its keys, so that nobody has written any, and the program that writes other ones starts."""
+    log.create_topic("rows", "id bigint, v string", key="id", partitions=1)
+    log.create_topic("names", "id string, v string", key="id", partitions=1)
+    with log.producer() as producer:
+        producer.send("rows", {"id": 7, "v": "a"})
+        producer.send("names", {"id": "b", "v": "a"})
+    text = schema_made_of(FORMATS[format], Schema.parse("id bigint"))
+    client.id_of(f"{topic}-key", "JSON" if format == "JSON_SR" else format, text, register=True)
+    client.set_compatibility(f"{topic}-key", "FULL")
+    how = {"value_format": "json", "key_format": FORMATS[format], "format_settings": settings_of(registry)}
+    how["value_schema"] = schema_made_of("json", Schema.parse("v string"))
+    for source, type in (("names", "string"), ("rows", "bigint"), ("rows", "bigint")):
+        app = sk.Topology(f"of-{source}")
+        app.stream(source, schema=f"id {type}, v string", key="id").to(topic, **how)
+        run = sk.run(app, log=log, engine="local", trigger="available_now")
+        if source == "names":
+            with pytest.raises(StreamKitError, match=r"the registry .* refuses the schema"):
+                run.wait()
+        else:
+            run.wait()
+    assert len(spellings(log, topic)) == 1
+    assert log.read(topic).num_rows == 1  # which the second start has read
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+@pytest.mark.parametrize("dialect", ["ksql", "spark"])
+def test_a_topic_is_made_again_with_a_narrower_number(session, client, log, topic, dialect, format):
+    """Which the registry refuses, and which fits the keys of the dropped topic: it is written as these."""
+    with session(dialect) as sql:
+        for type in ("BIGINT", "INT"):
+            given = of_topic(topic, format).replace(f"VALUE_FORMAT = '{format}'", "VALUE_FORMAT = 'AVRO'")
+            sql.execute(f"CREATE STREAM s (`id` {type} KEY, `v` INT) {given}; INSERT INTO s VALUES (7, 1)")
+            sql.execute("INSERT INTO s VALUES (7, 2)")
+            assert [row["id"] for row in sql.query("SELECT `id` FROM s").to_pylist()] == [7, 7]
+            assert len(spellings(log, topic)) == 1
+            client.set_compatibility(f"{topic}-key", "BACKWARD")
+            sql.execute("DROP STREAM s DELETE TOPIC")
+    assert len(client.versions(f"{topic}-key")) == 1
