@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from streamkit.data_type import INTEGERS, element_of, entry_of, fields_of
+from streamkit.data_type import INTEGERS, element_of, entry_of, fields_of, struct_of
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import Codec, defaults_in, format_of_keys, schema_made_of, with_newest_schema
 from streamkit.formats.csv import check_csv_schema
@@ -112,6 +112,31 @@ def other_keys(one: Encoded, other: Encoded) -> str | None:
     return None
 
 
+def is_same_key(keys: Format, columns: Schema, its: Schema) -> bool:
+    """
+    Whether keys of these columns are, under the schema of a topic, those of its own columns to the byte.
+
+    So are they of the same names and types, or of narrower whole numbers; in JSON in the same order, too.
+    """
+    if not columns.names:
+        return True  # there is no key
+    types, known = ([(one.name, one.type) for one in schema] for schema in (columns, its))
+    return _is_same_type(struct_of(types), struct_of(known), in_order=keys.name == "json")
+
+
+def _is_same_type(type: str, its: str, *, in_order: bool) -> bool:
+    """Whether values of a type are written as those of the other one; fields of structs may stand in another order, unless bytes have that order."""
+    if type in INTEGERS and its in INTEGERS:
+        return INTEGERS.index(type) <= INTEGERS.index(its)
+    fields, others = fields_of(type), fields_of(its)
+    if fields and others:
+        pairs = list(zip(fields, others)) if in_order else list(zip(sorted(fields), sorted(others)))
+        is_same = len(fields) == len(others) and all(one[0] == other[0] for one, other in pairs)
+        return is_same and all(_is_same_type(one[1], other[1], in_order=in_order) for one, other in pairs)
+    element, other = element_of(type), element_of(its)
+    return _is_same_type(element, other, in_order=in_order) if element and other else type == its
+
+
 def other_settings(own: Mapping[str, str], its: Mapping[str, str]) -> str | None:
     """Which setting of a topic's format differs from what is written; None if none does, or if only names of keys do that are in no bytes."""
     for name in sorted({*own, *its}):
@@ -129,14 +154,18 @@ def other_settings(own: Mapping[str, str], its: Mapping[str, str]) -> str | None
             return f"its format has another {name} than what is written; expected the same"
         if name in (KEY_FORMAT, KEY_SCHEMA):
             what = "its keys are"
-            found, written = (
-                f"{one[KEY_SCHEMA]} in the format {one[KEY_FORMAT]}" if KEY_SCHEMA in one else "not declared"
-                for one in (its, own)
-            )
+            found, written = map(_keys_said, (its, own))
         else:
             what, (found, written) = f"its format has {name}", (repr(one) if one else "unset" for one in (found, written))
         return f"{what} {found}, and what is written has {written}; expected the same"
     return None
+
+
+def _keys_said(settings: Mapping[str, str]) -> str:
+    """What the settings of a format say of keys, in words."""
+    if KEY_FORMAT not in settings:
+        return "not declared"
+    return f"{settings[KEY_SCHEMA]} in the format {settings[KEY_FORMAT]}" if KEY_SCHEMA in settings else settings[KEY_FORMAT]
 
 
 def _has_names(keys: Format) -> bool:

@@ -8,16 +8,14 @@ from dataclasses import replace
 
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import Codec, schema_made_of, with_newest_schema
-from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, NULLS, OF_WRITERS, USE_LATEST, WINDOW, Format
-from streamkit.formats.windowed_keys import without_bounds
+from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, NULLS, OF_WRITERS, USE_LATEST, WITH_REGISTRY, Format
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
 from streamkit.plan.encoding import (
-    KEY,
     Encoded,
+    is_same_key,
     other_settings,
     own_keys,
-    value_columns,
     with_keys,
     with_schema,
     with_subject_of_keys,
@@ -78,7 +76,7 @@ def _fitted(
         return output
     if topic is None:
         return _with_keys(output, written)
-    return replace(output, schema=topic.schema, format=_written_format(output.format, _format(topic), written, output.topic))
+    return replace(output, schema=topic.schema, format=_key_format(output.format, _format(topic), written, output.topic))
 
 
 def made_outputs(plan: Plan) -> tuple[Output, ...]:
@@ -222,7 +220,7 @@ def _other_format(
         return f"{reason}; {others}"
     try:
         written.under(its, with_key=own.setting(KEY_FORMAT) is None)
-        _written_format(own, its, written, output.topic)
+        _key_format(own, its, written, output.topic)
     except SchemaError as error:
         more = f"log.alter_topic({output.topic!r}, format_schema=…) gives it more, or " if its.schema is not None else ""
         return f"{error}; expected a topic with the written columns: {more}{others}"
@@ -233,25 +231,23 @@ def _said(own: Format, its: Format, written: Encoded, topic: str, *, is_new: boo
     """
     The settings of a writer; one that says nothing of its keys, as in Python and in Spark's dialect, says it by what it writes.
 
-    Behind a registry keys that fit those of the topic are written as these.
+    Behind a registry keys that are those of the topic are written under its schema.
     """
-    said = dict(own.settings)
-    if KEY_FORMAT in said or not its.setting(KEY_FORMAT):
+    said, key_format, key_schema = dict(own.settings), its.setting(KEY_FORMAT), its.setting(KEY_SCHEMA)
+    if KEY_FORMAT in said or not key_format:
         return said
-    if not its.setting(KEY_SCHEMA):  # the registry says more of them
-        is_same = written.keys.has_registry and written.keys.name == its.setting(KEY_FORMAT)
-        return {**said, KEY_FORMAT: written.keys.name} if is_same else said
-    of_topic = {KEY_FORMAT: its.setting(KEY_FORMAT), KEY_SCHEMA: its.setting(KEY_SCHEMA)}
-    try:
-        keys = own_keys(its, written.keys.name if written.key.names else of_topic[KEY_FORMAT], topic, is_new=True)
-        if keys is not None and not is_new and not Codec(keys, topic=its.topic or topic, part=KEY).is_registered():
-            return {**said, **of_topic}  # nobody has written such a key: the registry says what they are
-        columns = without_bounds(written.key) if written.keys.setting(WINDOW) else written.key
-        if keys is not None and len(value_columns(keys, columns, ())) == len(columns):
-            return {**said, **of_topic}
-    except SchemaError:  # they are others, as the error says that comes of it
-        pass
-    return {**said, KEY_FORMAT: written.keys.name, KEY_SCHEMA: written.key.ddl()}
+    its_own = {KEY_FORMAT: key_format, **({KEY_SCHEMA: key_schema} if key_schema else {})}
+    has_registry = its.has_registry and key_format in WITH_REGISTRY
+    if has_registry and (not written.key.names or (written.keys.has_registry and written.keys.name == key_format)):
+        try:
+            keys = own_keys(its, key_format, topic, is_new=is_new)
+            # Without a schema that somebody has written under, the registry says what they are.
+            if keys is None or is_same_key(keys, written.key, Schema.from_ddl(key_schema)):
+                return {**said, **its_own}
+        except SchemaError:  # of a type that the format does not have
+            pass
+    by_rows = {KEY_FORMAT: written.keys.name, **({KEY_SCHEMA: written.key.ddl()} if key_schema else {})}
+    return {**said, **by_rows} if key_schema or has_registry else said
 
 
 def _compared(own: Format, its: Format) -> dict[str, str]:
@@ -282,7 +278,7 @@ def _has_subject_alone(its: Format) -> bool:
     return its.has_registry and its.schema is None
 
 
-def _written_format(own: Format | None, its: Format | None, written: Encoded | None, topic: str) -> Format | None:
+def _key_format(own: Format | None, its: Format | None, written: Encoded | None, topic: str) -> Format | None:
     """
     The format in which an output is written to a topic that is there: that of the topic.
 

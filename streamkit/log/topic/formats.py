@@ -110,12 +110,34 @@ def _codec(format: Format, column: str) -> tuple[Encoder, Decoder]:
     if windowed:
         format = windowed_keys.inner_format(format)
     codec = Codec(format, topic=format.topic, part=column)
-    write, read = codec.value_writer(), codec.value_reader()
+    write, read = _writer(codec), codec.value_reader()
     if windowed:
         write, read = windowed_keys.value_coders(windowed, write, read)
     if takes_bytes:  # bytes are written as they are
         return lambda value: value if isinstance(value, bytes) else write(value), read
     return write, read
+
+
+def _writer(codec: Codec) -> Encoder:
+    """What writes values of Python; who only reads asks no registry."""
+    if codec.part == VALUE or not codec.format.has_registry:
+        return codec.value_writer()
+    found: list[Encoder] = []
+
+    def write(value: Any) -> bytes:
+        if not found:
+            found.append(_under_subject(codec).value_writer())
+        return found[0](value)
+
+    return write
+
+
+def _under_subject(keys: Codec) -> Codec:
+    """What writes keys under the schema that a topic says, if somebody has written under it, or nobody under another; else under the newest."""
+    if keys.format.schema is None or keys.is_registered():
+        return keys
+    newest = replace(keys, format=replace(keys.format, schema=None)).newest()
+    return keys if newest is None else replace(keys, format=newest)
 
 
 @dataclass(frozen=True)
@@ -140,7 +162,8 @@ def key_columns_of(format: Format) -> KeyColumns | None:
     keys = _format_of_keys(format)
     if keys.schema is None or not keys.has_registry or keys.setting(WINDOW):
         return None
-    return KeyColumns(Schema.from_ddl(keys.schema), Codec(_with_schema_of_columns(keys), topic=keys.topic, part=KEY))
+    codec = Codec(_with_schema_of_columns(keys), topic=keys.topic, part=KEY)
+    return KeyColumns(Schema.from_ddl(keys.schema), _under_subject(codec))
 
 
 def _with_schema_of_columns(keys: Format) -> Format:

@@ -9,8 +9,9 @@ from typing import Any
 from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import has_times, without_times
 from streamkit.formats.codec import Codec, schema_made_of
-from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, OF_KEYS, REGISTRY_URL, WINDOW, Format
-from streamkit.formats.protobuf_messages import TIME_OF_DAY
+from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, MESSAGE, OF_KEYS, REGISTRY_URL, WINDOW, Format
+from streamkit.formats.protobuf_messages import TIME_OF_DAY, has_time_of_day
+from streamkit.formats.protobuf_schema import compiled
 from streamkit.formats.windowed_keys import without_bounds
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
@@ -89,10 +90,12 @@ class InferredColumns:
             or TIME_OF_DAY not in str(format.schema)
         ):
             return
-        if not any(has_times(str(one.type)) for one in values):
+        fields = compiled(str(format.schema)).named(format.setting(MESSAGE)).fields
+        times = {field.name for field in fields if has_time_of_day(field)}
+        if names := [one.name.text for one in values if one.name.text in times and not has_times(str(one.type))]:
             raise self.state.error(
-                f"values of the topic {self.topic.name} have a time of the day, which is TIME in the ksql dialect, and no declaration says which column "
-                f"has it; expected the columns in parentheses behind {self.statement.name.text}",
+                f"{', '.join(names)} of the topic {self.topic.name} has times of the day, which are TIME in the ksql dialect, and the other declarations do "
+                f"not all say so; expected the columns in parentheses behind {self.statement.name.text}",
                 self.statement.span,
             )
 

@@ -16,7 +16,7 @@ from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
-from streamkit.plan.encoding import Encoded, own_keys, value_columns, with_schema, with_subject_of_keys
+from streamkit.plan.encoding import Encoded, is_same_key, own_keys, value_columns, with_schema, with_subject_of_keys
 from streamkit.schema import Schema
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.stored_source import format_of_subject, has_all, schemas_there
@@ -140,6 +140,11 @@ def _refused(source: str, what: str, topic: str, error: SchemaError) -> str:
 
 def _check_keys(written: Encoded, topic: Topic, *, is_new: bool) -> None:
     """SchemaError if a topic cannot take these keys: they fit no schema of its subject, or the registry refuses theirs as the first one."""
+    own = own_keys(topic.format, written.keys.name, topic.name, is_new=is_new)
+    if own is not None and own.name == "json" and topic.format is not None:  # whose schema does not tell one number from another
+        declared = Schema.from_ddl(topic.format.setting(KEY_SCHEMA))
+        if not is_same_key(own, written.key, declared):
+            raise SchemaError(f"its keys are {declared}, and {written.key} is written")
     keys, columns = with_subject_of_keys(written, topic.name, topic.format), written.key
     if not keys.has_registry or keys.schema is not None or not columns.names:
         return
@@ -148,7 +153,6 @@ def _check_keys(written: Encoded, topic: Topic, *, is_new: bool) -> None:
     made, other = (
         Codec(replace(keys, schema=schema_made_of(keys.name, each)), topic=topic.name, part=KEY) for each in (columns, nullable)
     )
-    own = own_keys(topic.format, keys.name, topic.name, is_new=is_new)
     if own is None and (made.is_registered() or other.is_registered()):
         return
     newest = own or with_newest_schema(keys, topic.name, KEY)

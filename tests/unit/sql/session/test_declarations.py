@@ -103,7 +103,9 @@ def test_times_of_the_day_without_a_declaration(log, format):
         sql.execute(f"CREATE STREAM A {columns} {given}; INSERT INTO A VALUES ('a', '00:00:01', STRUCT(T := '00:00:02'))")
         sql.execute(f"CREATE STREAM B {given}; DROP STREAM A; DROP STREAM B")
         if format == "PROTOBUF":
-            assert fault(sql, f"CREATE STREAM B {given}").startswith("values of the topic t have a time of the day")
+            assert fault(sql, f"CREATE STREAM B {given}").startswith("V, W of the topic t has times of the day")
+            sql.execute(f"CREATE STREAM D (K STRING KEY, V TIME) {given}")
+            assert fault(sql, f"CREATE STREAM B {given}").startswith("W of the topic t has times of the day")
             sql.execute(f"CREATE STREAM A {columns} {given}; CREATE STREAM B {given}")
         else:
             sql.execute(f"CREATE STREAM B {given}")
