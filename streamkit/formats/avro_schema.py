@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from streamkit.data_type import array_of, decimal_of, element_of, entry_of, fields_of, map_of, struct_of
+from streamkit.data_type import array_of, decimal_of, element_of, entry_of, field_names, fields_of, map_of, struct_of
 from streamkit.errors import SchemaError
 from streamkit.schema import Schema, SchemaColumn
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 VALUE = "value"  # the column of values that are no records
 _ATOMIC = {
     "null": "void",
@@ -47,6 +49,16 @@ _WRITTEN: Mapping[str, Any] = {
     "timestamp": {"type": "long", "logicalType": "timestamp-micros"},
     "timestamp_ntz": {"type": "long", "logicalType": "local-timestamp-micros"},
 }
+
+
+def check_avro_names(columns: Schema) -> None:
+    """SchemaError for a column, or a field of a struct, whose name is none of Avro, by its specification: other programs would not read the schema."""
+    for column in columns:
+        for name in (column.name, *field_names(column.type)):
+            if not _NAME.fullmatch(name):
+                raise SchemaError(
+                    f"the column {name!r} has a name that Avro does not accept; expected letters of ASCII, digits and _, and no digit in front"
+                )
 
 
 def check_avro_schema(schema: str | Mapping[str, Any] | Sequence[Any]) -> str:

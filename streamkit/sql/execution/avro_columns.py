@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import ksql_type, without_times
+from streamkit.formats.avro_schema import check_avro_names
 from streamkit.formats.codec import Codec, schema_made_of
 from streamkit.formats.format import Format
 from streamkit.formats.grown_schema import with_avro_fields
@@ -82,6 +83,7 @@ def _add_to_topic(state: ScriptState, source: StoredSource, span: TextSpan) -> b
                 span,
             )
     try:
+        check_avro_names(new)
         wanted = Alteration(format_schema=with_avro_fields(own.schema, new))
         state.definitions = state.definitions.with_altered_topic(topic.name, wanted)
     except SchemaError as error:

@@ -27,7 +27,7 @@ from streamkit.sql.execution.inferred_columns import InferredColumns
 from streamkit.sql.execution.kept_values import KeptValues
 from streamkit.sql.execution.placed_keys import check_places
 from streamkit.sql.execution.queries import check_queries
-from streamkit.sql.execution.schema_fit import check_behind_registry, check_readable
+from streamkit.sql.execution.schema_fit import check_behind_registry, check_others, check_readable
 from streamkit.sql.execution.schema_registration import (
     grow_schema,
     register_schemas,
@@ -150,6 +150,8 @@ def _check_columns_of_schema(
         if topic.format.has_registry:  # whose schema nobody writes by columns, though some of them may be read
             return
         raise
+    if encoded.format.has_registry and not is_own and encoded.format.schema is None:  # nothing has all columns yet
+        check_others(state, known, stored, encoded, topic, span)
     if encoded.format.schema is None or encoded.format.name in OF_KSQLDB or not encoded.value.names:
         return  # values have what is declared, or nothing is
     if encoded.format.has_registry and not is_own:  # which gets the next schema

@@ -23,7 +23,7 @@ from streamkit.log.topic.topic import Topic
 from streamkit.plan.encoding import Encoded, own_keys
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.script_state import ScriptState
-from streamkit.sql.execution.stored_source import format_of_subject, schemas_there
+from streamkit.sql.execution.stored_source import format_of_subject, is_ksql, schemas_there
 from streamkit.sql.printer.names import quoted_name
 from streamkit.sql.tree.span import TextSpan
 
@@ -122,27 +122,37 @@ def check_behind_registry(
 ) -> None:
     """TopologyError for a column that could be neither read nor written under the schemas of a topic, or that its own schema does not take."""
     assert topic.format is not None
-    former = () if known is None else [one["name"] for one in known.columns]
-    new = [one for one in encoded.value if one.name not in former]
+    new = _new_columns(known, encoded)
     for format in schemas_there(format_of_subject(encoded.format, topic.format, topic.name), encoded.value.names):
         _check_case(state, encoded.value.names, format, stored, span)
         is_own = format.schema == topic.format.schema
         _check_kinds(state, encoded.value, new, format, stored, span, is_own=is_own)
-    _check_others(state, new, stored, span, is_own=topic.format.schema is not None)
+    check_others(state, known, stored, encoded, topic, span)
 
 
-def _check_others(state: ScriptState, new: Sequence[SchemaColumn], stored: StoredSource, span: TextSpan, *, is_own: bool) -> None:
+def _new_columns(known: StoredSource | None, encoded: Encoded) -> list[SchemaColumn]:
+    """The columns of values that a declaration has, and the one of before had not."""
+    former = () if known is None else [one["name"] for one in known.columns]
+    return [one for one in encoded.value if one.name not in former]
+
+
+def check_others(
+    state: ScriptState, known: StoredSource | None, stored: StoredSource, encoded: Encoded, topic: Topic, span: TextSpan
+) -> None:
     """
     TopologyError for a column that another declaration of the topic has in another kind: the first row gives the schema one of both.
 
-    A key there is in other bytes, so it is not compared.
+    A key there is in other bytes, so it is not compared; in the spark dialect values have it, too.
 
     In a schema of others a time or a decimal may be there to be read, beside the number or text that the schema has. What is only read writes no row.
     """
+    assert topic.format is not None
+    new, is_own = _new_columns(known, encoded), topic.format.schema is not None
     for other in state.definitions.others(stored):
         if other.is_read_only:
             continue
-        types = {str(one["name"]): str(one["type"]) for one in other.columns if one["name"] not in other.key}
+        without = other.key if is_ksql(other) else ()
+        types = {str(one["name"]): str(one["type"]) for one in other.columns if one["name"] not in without}
         for one in new:
             its = without_times(types.get(one.name, one.type))
             if is_of_other_kind(one.type, its, is_strict=is_own):

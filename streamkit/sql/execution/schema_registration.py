@@ -7,7 +7,7 @@ from dataclasses import replace
 from streamkit.data_type import fields_of, inner_types, is_nested, to_arrow
 from streamkit.errors import RegistryUnavailableError, SchemaError, StreamKitError
 from streamkit.expressions.ksql.signature import ksql_type, without_times
-from streamkit.formats.avro_schema import is_record
+from streamkit.formats.avro_schema import check_avro_names, is_record
 from streamkit.formats.codec import Codec, schema_made_of, with_newest_schema
 from streamkit.formats.format import AUTO_REGISTER, KEY_FORMAT, KEY_SCHEMA, WINDOW, Format
 from streamkit.formats.windowed_keys import without_bounds
@@ -31,6 +31,11 @@ def register_schemas(state: ScriptState, topic: Topic, span: TextSpan, *, with_k
 
     While a script is only checked, the registry is asked whether it would accept them, so that a script with a fault registers nothing.
     """
+    try:
+        if with_keys:
+            _check_names(topic)
+    except SchemaError as error:
+        raise state.error(str(error), span) from None
     for codec in _codecs(topic, with_keys=with_keys):
         try:
             if state.is_rehearsed:
@@ -39,6 +44,17 @@ def register_schemas(state: ScriptState, topic: Topic, span: TextSpan, *, with_k
                 codec.register()
         except StreamKitError as error:
             raise state.error(str(error), span) from None
+
+
+def _check_names(topic: Topic) -> None:
+    """SchemaError for names that Avro does not accept, in a topic that a statement makes, with a registry or without."""
+    format = topic.format
+    if format is None:
+        return
+    if format.name == "avro" and format.schema is not None:
+        check_avro_names(Codec(format).written)
+    if format.setting(KEY_FORMAT) == "avro":
+        check_avro_names(Schema.from_ddl(format.setting(KEY_SCHEMA)))
 
 
 def under_its_subject(topic: Topic) -> Topic:
@@ -186,6 +202,9 @@ def grow_schema(state: ScriptState, name: str, written: Encoded | None, span: Te
         next = _next_format(its, written, is_said=is_said)
         if next is None or next.schema == its.schema:
             return
+        if next.name == "avro" and its.schema is not None:
+            known = Codec(its).written.names
+            check_avro_names(Schema(tuple(one for one in Codec(next).written if one.name not in known)))
         codec = Codec(next, topic=its.topic)
         if is_new := not codec.is_registered():
             _check_registers(next, name)

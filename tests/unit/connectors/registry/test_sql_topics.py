@@ -465,6 +465,20 @@ def test_a_key_and_a_value_of_one_name_are_not_compared(sql, topic):
 
 
 @pytest.mark.parametrize("format", FORMATS)
+def test_in_the_spark_dialect_values_have_the_key_too(session, topic, format):
+    """So a column of values has the type that it has as another declaration's key."""
+    given = with_topic(topic, format)
+    with session("spark") as sql:
+        sql.execute(f"CREATE STREAM D (v STRING KEY, x INT) {given}; INSERT INTO D VALUES ('d', 1)")
+        with pytest.raises(SqlError, match="v is STRING in D, and INTEGER in A, and both are the topic"):
+            sql.execute(f"CREATE STREAM A (k STRING KEY, v INT, x INT) {given}")
+        sql.execute(
+            f"CREATE STREAM A (k STRING KEY, v STRING, x INT) {given}; INSERT INTO A VALUES ('a', 'b', 2); INSERT INTO D VALUES ('d', 3)"
+        )
+        assert [row["x"] for row in sql.query("SELECT x FROM A").to_pylist()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize(
     ("there", "declared"),
     [

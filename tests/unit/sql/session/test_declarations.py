@@ -357,3 +357,28 @@ def test_a_query_is_told_to_name_its_columns(log, dialect, kind, is_altered):
         sql.execute(f"{made.format(', `x`')}; INSERT INTO s VALUES ('a', 1, 2)")
         assert sql.catch_up(60)
         assert sql.query("SELECT `k`, `n`, `x` FROM r").to_pylist() == [{"k": "a", "n": 1, "x": 2}]
+
+
+@pytest.mark.parametrize("name", ["my col", "a.b", "größe", "1x", "a-b"])
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "(`{}` INT KEY, V INT)",
+        "(K INT KEY, `{}` INT)",
+        "(K STRUCT<`{}` INT> KEY, V INT)",
+        "(K INT KEY, V ARRAY<STRUCT<`{}` INT>>)",
+    ],
+)
+def test_names_that_avro_does_not_accept(log, name, declared):
+    """Are refused where the topic is made, and gets a column, because no other program would read its schema; other formats have them."""
+    given = "WITH (KAFKA_TOPIC = '{}', KEY_FORMAT = '{}', VALUE_FORMAT = '{}', PARTITIONS = 1)"
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        message = fault(sql, f"CREATE STREAM A {declared.format(name)} {given.format('t', 'AVRO', 'AVRO')}")
+        assert message.startswith(f"the column {name!r} has a name that Avro does not accept")
+        sql.execute(f"CREATE STREAM B {declared.format(name)} {given.format('u', 'JSON', 'JSON')}")
+        sql.execute(f"CREATE STREAM A (K INT KEY, V INT) {given.format('t', 'AVRO', 'AVRO')}")
+        for text in (
+            f"ALTER STREAM A ADD COLUMN `{name}` INT",
+            f"CREATE STREAM C WITH (KAFKA_TOPIC = 'c') AS SELECT K, V AS `{name}` FROM A",
+        ):
+            assert fault(sql, text).startswith(f"the column {name!r} has a name that Avro does not accept")
