@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from streamkit.dsl.topology import Topology
 from streamkit.engine.runs.compile import compile_passing_over
 from streamkit.plan.explain import explain_program
 from streamkit.plan.refusal import stop_at
+from streamkit.sql.execution.backfill import built_beside
 from streamkit.sql.execution.pushing import pushed_lines
-from streamkit.sql.execution.queries import CopiedLog, lowered_query, topology_of_query
+from streamkit.sql.execution.queries import CopiedLog, create_as, lowered_query, topology_of_query
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.selecting import planned_query
 from streamkit.sql.pull.matching import Matching
@@ -39,10 +41,25 @@ def explanation(state: ScriptState, statement: Explain, reader: PullReader, matc
             pushed = pushed_lines(state, subject.query)
             return lambda: pushed
         return planned_query(state, subject.query, reader, matching).lines
+    if isinstance(subject, CreateAs) and subject.or_replace and state.taken(subject.name.text) is not None:
+        changed = _changed_lines(state, subject)
+        return lambda: changed
     if isinstance(subject, CreateAs | InsertQuery):
         made = _topology_lines(state, lowered_query(state.definitions, subject, state.text, state.settings, "explained").topology)
         return lambda: made
     raise state.error("EXPLAIN is for SELECT, CREATE … AS SELECT, INSERT INTO … SELECT, and the id of a query", subject.span)
+
+
+def _changed_lines(state: ScriptState, statement: CreateAs) -> list[str]:
+    """What OR REPLACE would say of a query that is there, and the topology as it would be."""
+    tried = replace(state, is_rehearsed=True)
+    told = create_as(tried, statement)
+    query = tried.definitions.queries[str(told.query_id)]
+    return [
+        *f"It would say: {told.message}".splitlines(),
+        "",
+        *_topology_lines(tried, topology_of_query(tried.definitions, built_beside(query) or query)),
+    ]
 
 
 def _topology_lines(state: ScriptState, topology: Topology) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from streamkit.data_type import has_map
+from streamkit.data_type import has_map, is_nested, key_complaint
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import Table
 from streamkit.dsl.topology import Topology
@@ -39,6 +39,7 @@ HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 KSQL_HEADERS_TYPE = "array<struct<KEY:string,VALUE:binary>>"
 KEY_ROLES = ("key", "primary key")
 HEADERS_ROLE = "headers"
+WITHOUT_NESTED = {"string": "STRING", "csv": "DELIMITED"}
 SOURCE_NAME = re.compile(r"[A-Za-z0-9_-]+")  # of a stream or table in the ksql dialect
 _BOUNDS = ((WINDOW_START, "timestamp"), (WINDOW_END, "timestamp"))
 
@@ -150,6 +151,8 @@ class DeclaredSource:
         typed = [(column.name.text, column_type(column.type, self.types, self._text, column.span)) for column in stored]
         if self.is_ksql:
             self._check_ksql(dict(typed))
+        elif not self.is_stored:
+            self._check_spark_keys(dict(typed), properties)
         keys = [pair for pair, column in zip(typed, stored, strict=True) if column.role in KEY_ROLES]
         values = [pair for pair in typed if pair not in keys]
         bounds = _BOUNDS if properties.words("WINDOW_TYPE") is not None else ()
@@ -182,6 +185,21 @@ class DeclaredSource:
                 if column.header in headers:
                     raise self.text.error(f"{name} has headers that another column has; expected each once", column.span)
                 headers.add(column.header)
+
+    def _check_spark_keys(self, types: Mapping[str, str], properties: TopicProperties) -> None:
+        """TopologyError for a key that no row could have: of a map, or nested in a format that has no nested values."""
+        keys = [column for column in self.statement.columns if column.role in KEY_ROLES]
+        format = properties.key_format or ("json" if len(keys) > 1 else "string")
+        for column in keys:
+            name = column.name.text
+            if reason := key_complaint(name, types[name]):
+                raise self.text.error(reason, column.span)
+            if is_nested(types[name]) and format in WITHOUT_NESTED and properties.value_format is not None:
+                raise self.text.error(
+                    f"{name} is {types[name]}, and a key in the format {WITHOUT_NESTED[format]} is no nested value; expected KEY_FORMAT = 'JSON', 'AVRO' or "
+                    "'PROTOBUF'",
+                    column.span,
+                )
 
     def _check_names(self, names: list[str]) -> None:
         seen: set[str] = set()

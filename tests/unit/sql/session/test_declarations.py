@@ -382,3 +382,23 @@ def test_names_that_avro_does_not_accept(log, name, declared):
             f"CREATE STREAM C WITH (KAFKA_TOPIC = 'c') AS SELECT K, V AS `{name}` FROM A",
         ):
             assert fault(sql, text).startswith(f"the column {name!r} has a name that Avro does not accept")
+
+
+@pytest.mark.parametrize(
+    ("type", "format", "message"),
+    [
+        ("MAP<STRING, INT>", "JSON", "a map cannot be in a key"),
+        ("ARRAY<MAP<STRING, INT>>", "AVRO", "a map cannot be in a key"),
+        ("STRUCT<x MAP<STRING, INT>>", "PROTOBUF", "a map cannot be in a key"),
+        ("STRUCT<x INT>", "STRING", "a key in the format STRING is no nested value"),
+        ("ARRAY<INT>", "KAFKA", "a key in the format STRING is no nested value"),
+        ("ARRAY<INT>", "DELIMITED", "a key in the format DELIMITED is no nested value"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["STREAM", "TABLE"])
+def test_keys_that_no_row_could_have(sql, kind, type, format, message):
+    """Are refused where they are declared, in the Spark dialect as in the other one; nested ones that a format has are none of them."""
+    role = "PRIMARY KEY" if kind == "TABLE" else "KEY"
+    given = f"(k {{}} {role}, v INT) WITH (KAFKA_TOPIC = 't', KEY_FORMAT = '{{}}', VALUE_FORMAT = 'JSON')"
+    assert message in fault(sql, f"CREATE {kind} s {given.format(type, format)}")
+    sql.execute(f"CREATE {kind} s {given.format('STRUCT<x ARRAY<INT>>', 'JSON')}")

@@ -372,3 +372,33 @@ def test_a_start_between_the_check_and_the_commit(sql, log):
     with pytest.raises(SqlMovedError, match="sql-CTAS_COUNTED_1 has started since the script was compared"):
         log.catalog.sql.commit(change)
     assert "what it keeps would not fit" in fault(sql, text)
+
+
+CHANGES = {
+    "a column more": "CREATE OR REPLACE TABLE totals AS SELECT who, SUM(n) AS n, MAX(n) AS most FROM clicks GROUP BY who",
+    "nothing": "CREATE OR REPLACE TABLE totals AS SELECT who, SUM(n) AS n FROM clicks GROUP BY who",
+    "results again": "CREATE OR REPLACE TABLE totals WITH (BACKFILL = true) AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page",
+    "another key": "CREATE OR REPLACE TABLE totals AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page",
+    "a column less": "CREATE OR REPLACE TABLE totals AS SELECT who FROM clicks GROUP BY who",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_explain_says_what_a_change_would_say(log, change):
+    """Whether it is accepted, or refused; it changes nothing."""
+    text = CHANGES[change]
+    with sk.SqlSession(log) as sql:
+        sql.execute(f"{CLICKS}; CREATE TABLE totals AS SELECT who, SUM(n) AS n FROM clicks GROUP BY who")
+        before = sql.queries().to_pylist(), sql.sources().to_pylist(), log.topics()
+        try:
+            explained = sql.explain(text)
+        except SqlError as error:
+            explained = error.faults[0].message
+        assert (sql.queries().to_pylist(), sql.sources().to_pylist(), log.topics()) == before
+        if change in ("another key", "a column less"):
+            assert explained == fault(sql, text)
+            return
+        (done,) = sql.execute(text)
+        assert explained.startswith(f"It would say: {done.message}\n\ntopology sql-CTAS_TOTALS_1")
+        program = explained.partition("\n\n")[2]
+        assert (" most " in program or "most =" in program) is (change == "a column more")
