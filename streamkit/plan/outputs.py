@@ -329,20 +329,13 @@ def _in_format(plan: Plan, there: Container[str]) -> Plan:
         written = maker.operator.bytes_made
         if written is None or output.format is None:
             continue
-        found = _under(written, _as_written(output.format, written))
+        found = _under(written, output.format)
         if output.topic in there:
             found = replace(found, keys=with_subject_of_keys(written, output.format.topic or output.topic, output.format))
         if found != written:
             changed = with_operator(maker, format=found.format, value=found.value, keys=found.keys)
             steps = [changed if step.id == maker.id else step for step in steps]
     return replace(plan, steps=tuple(steps))
-
-
-def _as_written(topic: Format, written: Encoded) -> Format:
-    """The format of a topic, without its keys where a writer does not say them: that values lack the columns of keys goes by what it says."""
-    if written.format.setting(KEY_FORMAT):
-        return topic
-    return replace(topic, settings=tuple(pair for pair in topic.settings if pair[0] not in (KEY_FORMAT, KEY_SCHEMA)))
 
 
 def _under(written: Encoded, topic: Format) -> Encoded:

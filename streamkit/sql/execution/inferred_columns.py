@@ -18,8 +18,10 @@ from streamkit.log.topic.topic import Topic
 from streamkit.plan.encoding import own_keys
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.definitions import VALUE_FORMAT, format_columns
+from streamkit.sql.execution.placed_keys import placed_key_of
 from streamkit.sql.execution.schema_fit import is_of_other_kind
 from streamkit.sql.execution.script_state import ScriptState
+from streamkit.sql.execution.stored_source import WINDOW_TYPE
 from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES
 from streamkit.sql.script.properties import OF_SOURCES, WITH_REGISTRY, TopicProperties
 from streamkit.sql.tree.span import Name
@@ -129,6 +131,17 @@ class InferredColumns:
                 return found.type  # which one of them has
         return next((type for type in types if self.is_ksql or not has_times(type)), found.type)
 
+    def _columns_declared(self, format: str) -> list[ColumnDefinition]:
+        """The columns of the key of another declaration, where keys have no names; none if there is none with keys of that format."""
+        others = [one for one in self.state.definitions.sources.values() if one.topic == self.topic.name]
+        for one in others:
+            key = None if one.name == self.statement.name.text else placed_key_of(self.state, one)
+            has_windows = one.windows is not None or WINDOW_TYPE in one.formats
+            if key is not None and key.format == format and not has_windows:
+                types = {str(column["name"]): str(column["type"]) for column in one.columns}
+                return [ColumnDefinition(Name(name), types.get(name, type)) for name, type in key.columns]
+        return []
+
     def _columns_of_keys(self, format: str) -> tuple[ColumnDefinition, ...]:
         """The columns of keys, as the registry says them of a format that has schemas there; else none in the ksql dialect, as in ksqlDB, and one text."""
         topic, role = self.topic, "primary key" if self.statement.kind == TABLE else "key"
@@ -140,6 +153,8 @@ class InferredColumns:
         registry = self.state.definitions.registry_of(topic.name, self.state.settings.script.registry)
         if format not in ("avro", "protobuf"):
             return unsaid
+        if registry is None and (declared := self._columns_declared(format)):
+            return tuple(replace(one, role=role) for one in declared)
         its_format = "" if topic.format is None else topic.format.setting(KEY_FORMAT)
         if registry is None and topic.format is not None and its_format == format and topic.format.setting(KEY_SCHEMA):
             its = Schema.from_ddl(topic.format.setting(KEY_SCHEMA))

@@ -14,14 +14,14 @@ def check_places(state: ScriptState, stored: StoredSource, span: TextSpan) -> No
     topic, others = state.definitions.find_topic(stored.topic), state.definitions.others(stored)
     if topic is None or topic.format is None or not others:
         return
-    own = _placed_key(state, stored)
+    own = placed_key_of(state, stored)
     if own is not None and (
-        reason := misplaced_key(own, [key for one in others if (key := _placed_key(state, one)) is not None])
+        reason := misplaced_key(own, [key for one in others if (key := placed_key_of(state, one)) is not None])
     ):
         raise state.error(f"{stored.name} cannot read keys of the topic {stored.topic}: {reason}", span)
 
 
-def _placed_key(state: ScriptState, source: StoredSource) -> PlacedKey | None:
+def placed_key_of(state: ScriptState, source: StoredSource) -> PlacedKey | None:
     """The key of a stream or table; None if its columns have names, or its topic does not fit it any more."""
     try:
         decoding = state.reading.topic_rows(source).decoding

@@ -305,3 +305,14 @@ def test_texts_are_keys_of_kafka(sql, log, write):
         f"CREATE TABLE T (K STRING PRIMARY KEY, V INT) WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'JSON'); {write}"
     )
     assert log.read("t")["key"].to_pylist() == [b"a"]
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+@pytest.mark.parametrize(("first", "now"), [("K INT KEY", "K DATE KEY"), ("K INT KEY, J INT KEY", "J INT KEY, K INT KEY")])
+def test_columns_of_a_key_that_nobody_names_are_those_of_a_declaration(sql, format, first, now):
+    """Which is there, and not those of one that was dropped, as the topic says them."""
+    given = f"WITH (KAFKA_TOPIC = 't', FORMAT = '{format}', PARTITIONS = 1)"
+    sql.execute(f"CREATE STREAM A ({first}, V INT) {given}; DROP STREAM A; CREATE STREAM A ({now}, V INT) {given}")
+    values = ", ".join({"DATE": "'2020-01-01'"}.get(part.split()[1], str(place)) for place, part in enumerate(now.split(", ")))
+    sql.execute(f"INSERT INTO A VALUES ({values}, 2); CREATE STREAM B {given}")
+    assert sql.query("SELECT * FROM B").to_pylist() == sql.query("SELECT * FROM A").to_pylist()
