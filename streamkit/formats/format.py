@@ -109,6 +109,10 @@ class Format:
         """Whether values are in the wire format of a registry, which knows their schemas."""
         return any(name == REGISTRY_URL for name, _ in self.settings)
 
+    def under_its_own(self) -> Format:
+        """The format of values that are written under its own schema, whatever the newest is."""
+        return replace(self, settings=tuple(pair for pair in self.settings if pair[0] != USE_LATEST))
+
     def without_registry(self) -> Format:
         """The format as values of it are without a registry, whose schema says all of them."""
         of_registry = (*REGISTRY_SETTINGS, SUBJECT_STRATEGY, AUTO_REGISTER, USE_LATEST)

@@ -212,7 +212,7 @@ def own_keys(format: Format | None, name: str, topic: str, *, is_new: bool = Fal
     columns = Schema.from_ddl(format.setting(KEY_SCHEMA))
     columns = without_bounds(columns) if keys.setting(WINDOW) else columns
     try:
-        found = replace(keys, schema=schema_made_of(name, columns), topic=format.topic)
+        found = replace(keys.under_its_own(), schema=schema_made_of(name, columns), topic=format.topic)
     except SchemaError:
         if is_new:
             raise
@@ -249,7 +249,7 @@ def with_subject_of_keys(written: Encoded, topic: str, own: Format | None = None
         made = [replace(keys, schema=schema_made_of(keys.name, each)) for each in (columns, nullable)]
         if its is None and any(Codec(one, topic=topic, part=KEY).is_registered() for one in made):
             return keys
-        found = with_newest_schema(keys, topic, KEY) if its is None else replace(keys, schema=its.schema)
+        found = with_newest_schema(keys, topic, KEY) if its is None else replace(keys.under_its_own(), schema=its.schema)
         return found if found.schema is not None and len(value_columns(found, columns, ())) else keys
     except SchemaError:  # the registry says whether it takes the one that is made
         return keys

@@ -134,8 +134,10 @@ def _writer(codec: Codec) -> Encoder:
 
 def _under_subject(keys: Codec) -> Codec:
     """What writes keys under the schema that a topic says, if somebody has written under it, or nobody under another; else under the newest."""
-    if keys.format.schema is None or keys.is_registered():
+    if keys.format.schema is None:
         return keys
+    if keys.is_registered():
+        return replace(keys, format=keys.format.under_its_own())
     newest = replace(keys, format=replace(keys.format, schema=None)).newest()
     return keys if newest is None else replace(keys, format=newest)
 

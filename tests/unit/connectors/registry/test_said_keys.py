@@ -334,3 +334,58 @@ def test_keys_of_other_types_are_other_keys(registry, log, topic, format, there,
                 sk.run(app, log=log, engine="local", trigger="available_now").wait()
         else:
             sk.run(app, log=log, engine="local", trigger="available_now").wait()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("columns", [("K",), ("J",), ("J", "K"), ("K", "J", "L")])
+def test_keys_of_other_columns_are_other_keys(registry, log, topic, format, columns):
+    """Fewer or more, and in JSON in another order; AVRO and PROTOBUF find them by their names."""
+    log.create_topic("rows", "K int, J int, L int, v string", partitions=1)
+    with log.producer() as producer:
+        producer.send("rows", {"K": 1, "J": 2, "L": 3, "v": "a"})
+    how = {"value_format": FORMATS[format], "key_format": FORMATS[format], "format_settings": settings_of(registry)}
+    for name, key in (("made", ("K", "J")), ("other", columns)):
+        app = sk.Topology(name)
+        app.stream("rows").select_key(*key).select("K", "J", "v", *key[2:]).to(topic, **how)
+        if name == "other" and not (columns == ("J", "K") and format != "JSON_SR"):
+            with pytest.raises(TopologyError, match="its keys are `K` int, `J` int in the format"):
+                sk.run(app, log=log, engine="local", trigger="available_now").wait()
+        else:
+            sk.run(app, log=log, engine="local", trigger="available_now").wait()
+    assert len(spellings(log, topic)) == 1
+    assert log.read(topic).num_rows == 1 + (columns == ("J", "K") and format != "JSON_SR")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_newest_version_is_for_values(registry, log, client, topic, format):
+    """Programs that write values under it, and producers, go by the keys that the topic says."""
+    log.create_topic("rows", "id bigint, v string", key="id", partitions=1)
+    with log.producer() as producer:
+        producer.send("rows", {"id": 7, "v": "a"})
+    settings = {**settings_of(registry), "use.latest.version": "true"}
+    for part, columns in (("key", "id bigint"), ("value", "id bigint, v string")):  # else there is no newest
+        text = schema_made_of(FORMATS[format], Schema.parse(columns))
+        client.id_of(f"{topic}-{part}", "JSON" if format == "JSON_SR" else format, text, register=True)
+    how = {"value_format": FORMATS[format], "key_format": FORMATS[format], "format_settings": settings}
+    for name in ("one", "two"):
+        app = sk.Topology(name)
+        app.stream("rows", schema="id bigint, v string", key="id").to(topic, **how)
+        sk.run(app, log=log, engine="local", trigger="available_now").wait()
+        others_register(client, topic, format)
+    with log.producer() as producer:
+        producer.send(topic, {"key": {"id": 7}, "value": {"id": 7, "v": "b"}})
+    assert log.read(topic).num_rows == 3
+    assert len(spellings(log, topic)) == 1
+
+
+def test_a_session_does_not_insert_keys_of_json_in_another_type(spark, registry, log, topic):
+    """As a program does not: the schema of JSON does not tell one number from another, and the bytes do."""
+    spark.execute(f"CREATE STREAM a (id DECIMAL(6, 2) KEY, v INT) {of_topic(topic, 'JSON_SR')}; INSERT INTO a VALUES (1, 1)")
+    spark.execute(f"CREATE STREAM b (id DECIMAL(7, 3) KEY, v INT) {of_topic(topic, 'JSON_SR')}")
+    for write in (
+        "INSERT INTO b VALUES (1, 2)",
+        "INSERT INTO b SELECT CAST(id AS DECIMAL(7, 3)) AS id, v FROM a",
+    ):
+        with pytest.raises(SqlError, match=r"its keys are id decimal\(6,2\), and id decimal\(7,3\) is written"):
+            spark.execute(write)
+    assert log.read(topic).num_rows == 1
