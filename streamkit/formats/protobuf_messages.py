@@ -80,15 +80,6 @@ def type_of(message: str, field: Any) -> str | None:
     return f"decimal({precision},{scale})" if 0 <= scale <= precision <= 38 and precision else DECIMAL_WITHOUT_DIGITS
 
 
-def has_time_of_day(field: Any, within: tuple[str, ...] = ()) -> bool:
-    """Whether values of a field are times of a day, or hold them at any depth."""
-    message = field.message_type
-    if message is None or message.full_name in within:
-        return False
-    inner = (*within, message.full_name)
-    return message.full_name == TIME_OF_DAY or any(has_time_of_day(one, inner) for one in message.fields)
-
-
 def _params(field: Any) -> dict[str, str]:
     """What the option of Confluent says of a field. The options are read again by the class of the schema's own pool, which knows it."""
     from google.protobuf import message_factory

@@ -204,6 +204,18 @@ def is_repeated(field: Any) -> bool:
     return bool(field.label == field.LABEL_REPEATED if found is None else found)
 
 
+def is_same_field(field: Any, message: Any) -> bool:
+    """Whether a message has a field of that name in the same bytes: of its number and type, and with such fields within."""
+    other = message.fields_by_name.get(field.name)
+    if other is None or (other.number, other.type, is_repeated(other)) != (field.number, field.type, is_repeated(field)):
+        return False
+    inner, its = field.message_type, other.message_type
+    if inner is None or inner.full_name.startswith(("google.", "confluent.")):
+        names = [None if one is None else str(one.full_name) for one in (inner, its)]
+        return names[0] == names[1]
+    return len(inner.fields) == len(its.fields) and all(is_same_field(one, its) for one in inner.fields)
+
+
 def field_type(field: Any, inside: tuple[str, ...]) -> str:
     """The type of a field's column."""
     if is_map(field):

@@ -116,25 +116,25 @@ def is_same_key(keys: Format, columns: Schema, its: Schema) -> bool:
     """
     Whether keys of these columns are, under the schema of a topic, those of its own columns to the byte.
 
-    So are they of the same names and types, or of narrower whole numbers; in JSON in the same order, too.
+    So are they of the same names and types, or of narrower whole numbers; in JSON of any whole numbers, and in the same order.
     """
     if not columns.names:
         return True  # there is no key
     types, known = ([(one.name, one.type) for one in schema] for schema in (columns, its))
-    return _is_same_type(struct_of(types), struct_of(known), in_order=keys.name == "json")
+    return _is_same_type(struct_of(types), struct_of(known), is_json=keys.name == "json")
 
 
-def _is_same_type(type: str, its: str, *, in_order: bool) -> bool:
+def _is_same_type(type: str, its: str, *, is_json: bool) -> bool:
     """Whether values of a type are written as those of the other one; fields of structs may stand in another order, unless bytes have that order."""
     if type in INTEGERS and its in INTEGERS:
-        return INTEGERS.index(type) <= INTEGERS.index(its)
+        return is_json or INTEGERS.index(type) <= INTEGERS.index(its)
     fields, others = fields_of(type), fields_of(its)
     if fields and others:
-        pairs = list(zip(fields, others)) if in_order else list(zip(sorted(fields), sorted(others)))
+        pairs = list(zip(fields, others)) if is_json else list(zip(sorted(fields), sorted(others)))
         is_same = len(fields) == len(others) and all(one[0] == other[0] for one, other in pairs)
-        return is_same and all(_is_same_type(one[1], other[1], in_order=in_order) for one, other in pairs)
+        return is_same and all(_is_same_type(one[1], other[1], is_json=is_json) for one, other in pairs)
     element, other = element_of(type), element_of(its)
-    return _is_same_type(element, other, in_order=in_order) if element and other else type == its
+    return _is_same_type(element, other, is_json=is_json) if element and other else type == its
 
 
 def other_settings(own: Mapping[str, str], its: Mapping[str, str]) -> str | None:

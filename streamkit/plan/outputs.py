@@ -246,7 +246,11 @@ def _said(own: Format, its: Format, written: Encoded, topic: str, *, is_new: boo
                 return {**said, **its_own}
         except SchemaError:  # of a type that the format does not have
             pass
-    by_rows = {KEY_FORMAT: written.keys.name, **({KEY_SCHEMA: written.key.ddl()} if key_schema else {})}
+    is_plain = has_registry and written.keys.name == key_format and not written.keys.has_registry
+    by_rows = {
+        KEY_FORMAT: f"{key_format} without a registry" if is_plain else written.keys.name,
+        **({KEY_SCHEMA: written.key.ddl()} if key_schema else {}),
+    }
     return {**said, **by_rows} if key_schema or has_registry else said
 
 

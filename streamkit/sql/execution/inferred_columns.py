@@ -10,8 +10,7 @@ from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import has_times, without_times
 from streamkit.formats.codec import Codec, schema_made_of
 from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, MESSAGE, OF_KEYS, REGISTRY_URL, WINDOW, Format
-from streamkit.formats.protobuf_messages import TIME_OF_DAY, has_time_of_day
-from streamkit.formats.protobuf_schema import compiled
+from streamkit.formats.protobuf_schema import compiled, is_same_field, protobuf_of_types, with_wrappers
 from streamkit.formats.windowed_keys import without_bounds
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
@@ -56,7 +55,12 @@ class InferredColumns:
             return declared
         found, reason = None, ""
         if format is not None and not declared and said not in WORDS_OF.get(format.name, (said,)):
-            reason, format = f" as {said}, since its format is {format.name}", None
+            of_topic = "JSON_SR" if format.has_registry and format.name == "json" else WORDS_OF[format.name][0]
+            raise state.error(
+                f"the values of the topic {topic.name} are {of_topic}, and VALUE_FORMAT says {said}, so none of its columns could be read; expected "
+                f"VALUE_FORMAT = '{of_topic}'",
+                self.statement.span,
+            )
         try:
             found = None if format is None else format_columns(format, topic.name)
         except SchemaError as error:
@@ -78,26 +82,28 @@ class InferredColumns:
                 self.statement.span,
             )
         values = [ColumnDefinition(Name(one.name), self._type_declared(one)) for one in found if one.name not in names]
-        self._check_times(values)
+        self._check_places(values)
         return (*keys, *values)
 
-    def _check_times(self, values: Sequence[ColumnDefinition]) -> None:
-        """TopologyError for times of the day in PROTOBUF without a registry that no declaration has as TIME: as numbers all would be read as 0."""
+    def _check_places(self, values: Sequence[ColumnDefinition]) -> None:
+        """
+        TopologyError for columns of PROTOBUF without a registry that the ksql dialect would look for elsewhere than the topic's schema has them.
+
+        It goes by a schema made of the columns, whose fields have the numbers 1, 2 and so on; only a declaration says that a number is a TIME.
+        """
         format = self.topic.format
-        if (
-            not self.is_ksql
-            or format is None
-            or format.has_registry
-            or format.name != "protobuf"
-            or TIME_OF_DAY not in str(format.schema)
-        ):
+        is_asked = self.is_ksql and "VALUE_SCHEMA" not in self.given
+        if not is_asked or format is None or format.has_registry or format.name != "protobuf" or format.schema is None:
             return
-        fields = compiled(str(format.schema)).named(format.setting(MESSAGE)).fields
-        times = {field.name for field in fields if has_time_of_day(field)}
-        if names := [one.name.text for one in values if one.name.text in times and not has_times(str(one.type))]:
+        made = protobuf_of_types([(one.name.text, str(one.type)) for one in values])
+        if str(self.given.get("VALUE_PROTOBUF_NULLABLE_REPRESENTATION")).upper() == "WRAPPER":
+            made = with_wrappers(made)
+        own = compiled(format.schema).named(format.setting(MESSAGE))
+        if names := [field.name for field in compiled(made).named("").fields if not is_same_field(field, own)]:
             raise self.state.error(
-                f"{', '.join(names)} of the topic {self.topic.name} has times of the day, which are TIME in the ksql dialect, and the other declarations do "
-                f"not all say so; expected the columns in parentheses behind {self.statement.name.text}",
+                f"the schema of the topic {self.topic.name} has {', '.join(names)} otherwise than the ksql dialect reads such columns without a registry: "
+                "under another number, in another type, or as a time of the day, which is TIME; expected VALUE_SCHEMA = '…' with that schema, or the "
+                f"columns in parentheses behind {self.statement.name.text}",
                 self.statement.span,
             )
 
@@ -151,22 +157,21 @@ class InferredColumns:
         has_text = any(one["name"] == KEY and one.get("role") == role and one["type"] == "string" for one in former)
         unsaid = (ColumnDefinition(Name(KEY), "string", role),) if has_text or not self.is_ksql else ()
         registry = self.state.definitions.registry_of(topic.name, self.state.settings.script.registry)
-        if format not in ("avro", "protobuf"):
+        own = own_keys(topic.format, format, topic.name, is_new=topic.name in self.state.definitions.created)
+        if format not in ("avro", "protobuf") and (own is None or self.is_ksql):
             return unsaid
         if registry is None and (declared := self._columns_declared(format)):
             return tuple(replace(one, role=role) for one in declared)
-        its_format = "" if topic.format is None else topic.format.setting(KEY_FORMAT)
-        if registry is None and topic.format is not None and its_format == format and topic.format.setting(KEY_SCHEMA):
-            its = Schema.from_ddl(topic.format.setting(KEY_SCHEMA))
-            its = without_bounds(its) if topic.format.setting(f"{OF_KEYS}{WINDOW}") else its
-            return tuple(ColumnDefinition(Name(one.name), one.type, role) for one in its)
+        its = "" if topic.format is None or topic.format.setting(KEY_FORMAT) != format else topic.format.setting(KEY_SCHEMA)
+        if its and topic.format is not None and (registry is None or own is not None):
+            columns = Schema.from_ddl(its)
+            columns = without_bounds(columns) if topic.format.setting(f"{OF_KEYS}{WINDOW}") else columns
+            return tuple(ColumnDefinition(Name(one.name), one.type, role) for one in columns)
         if registry is None:
             return unsaid
         subjects_of = topic.name if topic.format is None else topic.format.topic or topic.name
-        own = own_keys(topic.format, format, topic.name, is_new=topic.name in self.state.definitions.created)
-        keys = own or Format(format, None, ((REGISTRY_URL, registry),))
         try:
-            found = Codec(keys, topic=subjects_of, part=KEY).written
+            found = Codec(Format(format, None, ((REGISTRY_URL, registry),)), topic=subjects_of, part=KEY).written
         except SchemaError:  # there is no such subject, or its schema says no columns
             return unsaid
         return tuple(ColumnDefinition(Name(KEY if one.name == VALUE else one.name), one.type, role) for one in found)

@@ -17,6 +17,7 @@ from streamkit.engine.epoch.stream_time import UNKNOWN
 from streamkit.errors import SchemaError, StreamKitError
 from streamkit.expressions.ksql.signature import without_times
 from streamkit.formats.codec import Codec
+from streamkit.formats.format import KEY_SCHEMA
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.log.rows.records import records_of
@@ -25,6 +26,7 @@ from streamkit.log.topic.kept_time import kept_since_ms
 from streamkit.log.topic.topic import Topic, check_writable
 from streamkit.log.values.keys import decode_keys, encode_keys
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, spellings
+from streamkit.plan.decoding import DecodedSchema
 from streamkit.plan.duration import duration_text
 from streamkit.schema import SchemaColumn
 from streamkit.sql.execution.inserted_table import columns_of_table
@@ -125,11 +127,28 @@ def check_key(state: ScriptState, known: StoredSource, topic: Topic, span: TextS
 
     The only one says what the topic's keys are from now on, as after CREATE OR REPLACE with another KEY_FORMAT.
     """
-    if topic.format is None or not state.definitions.others(known):
+    others = state.definitions.others(known)
+    if topic.format is None or not others:
         return
     decoding = state.reading.topic_rows(known).decoding
-    if decoding is not None and (reason := key_misfit(decoding, topic)):
+    if decoding is None or (reason := key_misfit(decoding, topic)) is None:
+        return
+    # What the topic says may be of a declaration that was dropped, and all that are there agree.
+    if not all(_has_key(state, one, decoding, topic) for one in others):
         raise state.error(f"{known.name} cannot write keys of the topic {topic.name}: {reason}", span)
+
+
+def _has_key(state: ScriptState, source: StoredSource, written: DecodedSchema, topic: Topic) -> bool:
+    """Whether a stream or table says the keys that are written."""
+    try:
+        its = state.reading.topic_rows(source).decoding
+    except StreamKitError:  # it does not fit its topic any more
+        return False
+    return (
+        its is not None
+        and bool(its.format.setting(KEY_SCHEMA))
+        and key_misfit(written, replace(topic, format=its.format)) is None
+    )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import has_times, ksql_type, without_times
 from streamkit.formats.avro_schema import is_record, times_in_micros
 from streamkit.formats.codec import Codec, defaults_in
-from streamkit.formats.format import KEY_FORMAT, Format
+from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, Format
 from streamkit.formats.read_types import is_unreadable
 from streamkit.formats.windowed_keys import BOUNDS
 from streamkit.formats.written_types import why_unwritable
@@ -42,6 +42,8 @@ def check_readable(state: ScriptState, known: StoredSource | None, stored: Store
         own = own_keys(topic.format, decoding.keys.name, topic.name, is_new=topic.name in state.definitions.created)
         codec = Codec(own or replace(decoding.keys, schema=None), topic=format.topic, part=KEY)
         keys, newest = (codec.newest_columns(), codec.newest()) if own is None else (codec.written, own)
+        if own is not None and own.name == "json":  # whose schema does not tell one number from another
+            keys = Schema.from_ddl(topic.format.setting(KEY_SCHEMA))
     except SchemaError as error:
         if topic.name in state.definitions.created:  # which has none: it could not be made so
             raise state.error(str(error), span) from None

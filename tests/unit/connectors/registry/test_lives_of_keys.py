@@ -90,10 +90,6 @@ class Life:
         format, settings = FORMATS[self.format], {"schema.registry.url": self.registry.url}
         if self.has_no_nulls:
             settings["nulls"] = "defaults"
-        if (
-            self.topic in self.log.topics() and self.chance.random() < 0.3
-        ):  # which is about values, and not about keys that the topic says
-            settings["use.latest.version"] = "true"
         rows.to(self.topic, value_format=format, key_format=format, format_settings=settings)
         sk.run(app, log=self.log, engine="local", trigger="available_now").wait()
         self.written += 1

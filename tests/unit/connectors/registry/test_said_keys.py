@@ -325,7 +325,9 @@ def test_keys_of_other_types_are_other_keys(registry, log, topic, format, there,
         log.create_topic(f"rows-{name}", f"id {type}, v string", key="id", partitions=1)
         app = sk.Topology(name)
         app.stream(f"rows-{name}", schema=f"id {type}, v string", key="id").select("id", "v").to(topic, **how)
-        is_refused = name == "other" and not may_write
+        is_refused = (
+            name == "other" and not may_write and not (other == "bigint" and format == "JSON_SR")
+        )  # whose numbers have no width
         if name == "made":
             with log.producer() as producer:
                 producer.send("rows-made", {"id": ONE_OF[there], "v": "a"})
@@ -378,14 +380,45 @@ def test_the_newest_version_is_for_values(registry, log, client, topic, format):
     assert len(spellings(log, topic)) == 1
 
 
-def test_a_session_does_not_insert_keys_of_json_in_another_type(spark, registry, log, topic):
+@pytest.mark.parametrize(
+    ("there", "other"), [("DECIMAL(6, 2)", "DECIMAL(7, 3)"), ("FLOAT", "DOUBLE"), ("DOUBLE", "FLOAT"), ("DATE", "TIMESTAMP")]
+)
+def test_a_session_does_not_insert_keys_of_json_in_another_type(spark, registry, log, topic, there, other):
     """As a program does not: the schema of JSON does not tell one number from another, and the bytes do."""
-    spark.execute(f"CREATE STREAM a (id DECIMAL(6, 2) KEY, v INT) {of_topic(topic, 'JSON_SR')}; INSERT INTO a VALUES (1, 1)")
-    spark.execute(f"CREATE STREAM b (id DECIMAL(7, 3) KEY, v INT) {of_topic(topic, 'JSON_SR')}")
+    given = of_topic(topic, "JSON_SR")
+    value = "DATE '2020-01-02'" if there == "DATE" else "1"
+    spark.execute(f"CREATE STREAM a (id {there} KEY, v INT) {given}; INSERT INTO a VALUES ({value}, 1)")
     for write in (
-        "INSERT INTO b VALUES (1, 2)",
-        "INSERT INTO b SELECT CAST(id AS DECIMAL(7, 3)) AS id, v FROM a",
+        f"INSERT INTO b VALUES (CAST({value} AS {other}), 2)",
+        f"INSERT INTO b SELECT CAST(id AS {other}) AS id, v FROM a",
     ):
-        with pytest.raises(SqlError, match=r"its keys are id decimal\(6,2\), and id decimal\(7,3\) is written"):
-            spark.execute(write)
+        with pytest.raises(SqlError, match=r"its keys are id .*, and id .* is written|expected the type that it has"):
+            spark.execute(f"CREATE STREAM b (id {other} KEY, v INT) {given}; {write}")
     assert log.read(topic).num_rows == 1
+
+
+def test_keys_in_json_without_the_registry_are_other_keys(registry, log, topic):
+    """As `to` writes several columns where it says no format of keys."""
+    log.create_topic("rows", "K int, J int, v string", partitions=1)
+    with log.producer() as producer:
+        producer.send("rows", {"K": 1, "J": 2, "v": "a"})
+    for name, keys in (("made", {"key_format": "json"}), ("other", {})):
+        app = sk.Topology(name)
+        rows = app.stream("rows").select_key("K", "J")
+        rows.to(topic, value_format="avro", format_settings=settings_of(registry), **keys)
+        if name == "made":
+            sk.run(app, log=log, engine="local", trigger="available_now").wait()
+        else:
+            with pytest.raises(TopologyError, match=r"what is written has .* in the format json without a registry"):
+                sk.run(app, log=log, engine="local", trigger="available_now").wait()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_declaration_takes_the_columns_of_the_keys(spark, topic, format):
+    """With the types that the topic says, in JSON too, whose schema does not say all."""
+    spark.execute(f"CREATE STREAM a (i INT KEY, e DECIMAL(5, 2) KEY, t DATE KEY, v INT) {of_topic(topic, format)}")
+    spark.execute(f"CREATE STREAM b {of_topic(topic, format)}; INSERT INTO b VALUES (1, 1.5, DATE '2020-01-02', 2)")
+    assert spark.query("SELECT * FROM a").to_pylist() == spark.query("SELECT * FROM b").to_pylist()
+    assert [str(one.type) for one in spark.query("SELECT i, e, t FROM b").schema] == ["int32", "decimal128(5, 2)", "date32[day]"]
+    with pytest.raises(SqlError, match=r"k is STRING|and no k, which would be null; expected"):
+        spark.execute(f"CREATE STREAM c (k STRING KEY, v INT) {of_topic(topic, format)}")

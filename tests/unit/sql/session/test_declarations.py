@@ -91,7 +91,9 @@ def test_columns_are_those_of_the_format_that_is_said(log, format):
         sql.execute("CREATE STREAM A (K STRING KEY, V INT) WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'AVRO', PARTITIONS = 1)")
         sql.execute("CREATE STREAM B WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'AVRO'); CREATE STREAM C WITH (KAFKA_TOPIC = 't')")
         message = fault(sql, f"CREATE STREAM D WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = '{format}')")
-    assert message.startswith(f"nothing says which columns the values of the topic t have as {format}, since its format is avro")
+    assert message.startswith(
+        f"the values of the topic t are AVRO, and VALUE_FORMAT says {format}, so none of its columns could be read"
+    )
 
 
 @pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
@@ -103,9 +105,9 @@ def test_times_of_the_day_without_a_declaration(log, format):
         sql.execute(f"CREATE STREAM A {columns} {given}; INSERT INTO A VALUES ('a', '00:00:01', STRUCT(T := '00:00:02'))")
         sql.execute(f"CREATE STREAM B {given}; DROP STREAM A; DROP STREAM B")
         if format == "PROTOBUF":
-            assert fault(sql, f"CREATE STREAM B {given}").startswith("V, W of the topic t has times of the day")
+            assert fault(sql, f"CREATE STREAM B {given}").startswith("the schema of the topic t has V, W otherwise than")
             sql.execute(f"CREATE STREAM D (K STRING KEY, V TIME) {given}")
-            assert fault(sql, f"CREATE STREAM B {given}").startswith("W of the topic t has times of the day")
+            assert fault(sql, f"CREATE STREAM B {given}").startswith("the schema of the topic t has W otherwise than")
             sql.execute(f"CREATE STREAM A {columns} {given}; CREATE STREAM B {given}")
         else:
             sql.execute(f"CREATE STREAM B {given}")
@@ -402,3 +404,39 @@ def test_keys_that_no_row_could_have(sql, kind, type, format, message):
     given = f"(k {{}} {role}, v INT) WITH (KAFKA_TOPIC = 't', KEY_FORMAT = '{{}}', VALUE_FORMAT = 'JSON')"
     assert message in fault(sql, f"CREATE {kind} s {given.format(type, format)}")
     sql.execute(f"CREATE {kind} s {given.format('STRUCT<x ARRAY<INT>>', 'JSON')}")
+
+
+SCHEMAS = {
+    "other numbers": "optional int32 V = 2; optional int32 W = 1;",
+    "a field that is gone": "optional int32 V = 1; optional int32 W = 3;",
+    "other types of numbers": "optional sint32 V = 1; optional fixed64 W = 2;",
+    "a time of the day": "optional google.type.TimeOfDay V = 1; optional int32 W = 2;",
+    "a wrapper": "google.protobuf.Int32Value V = 1; optional int32 W = 2;",
+    "a list": "repeated sint32 V = 1; optional int32 W = 2;",
+    "a message": "message M { optional int32 X = 2; } optional M V = 1; optional int32 W = 2;",
+    "as it would be": "optional int32 V = 1; int32 W = 2;",
+    "a message as it would be": "message M { int32 X = 1; } optional M V = 1; optional int32 W = 2;",
+    "all of it": "repeated string V = 1; optional google.protobuf.Timestamp T = 2; map<string, int32> W = 3; optional google.type.Date D = 4;",
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_columns_of_a_schema_of_others_in_protobuf(log, schema):
+    """Without a registry the ksql dialect reads columns by their places, so CREATE that names none takes those alone that are there."""
+    imports = 'import "google/type/timeofday.proto"; import "google/type/date.proto"; import "google/protobuf/wrappers.proto";'
+    text = f'syntax = "proto3"; {imports} import "google/protobuf/timestamp.proto"; message R {{ {SCHEMAS[schema]} }} message S {{ google.type.TimeOfDay T = 1; }}'
+    log.create_topic("t", partitions=1, format="protobuf", format_schema=text)
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        made = "CREATE STREAM B WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'PROTOBUF'{})"
+        if "would be" not in schema and schema != "all of it":
+            assert "otherwise than the ksql dialect reads such columns" in fault(sql, made.format(""))
+            sql.execute(made.format(f", VALUE_SCHEMA = '{text}'"))
+            return
+        sql.execute(made.format(""))
+        values = {"as it would be": {"V": 7, "W": 8}, "a message as it would be": {"V": {"X": 7}, "W": 8}}.get(
+            schema, {"V": ["a"], "W": {"b": 1}}
+        )
+        with log.producer() as producer:
+            producer.send("t", {"key": "k", "value": values})
+        (row,) = sql.query("SELECT V, W FROM B").to_pylist()
+        assert {**row, "W": dict(row["W"]) if schema == "all of it" else row["W"]} == values

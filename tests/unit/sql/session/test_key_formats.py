@@ -316,3 +316,20 @@ def test_columns_of_a_key_that_nobody_names_are_those_of_a_declaration(sql, form
     values = ", ".join({"DATE": "'2020-01-01'"}.get(part.split()[1], str(place)) for place, part in enumerate(now.split(", ")))
     sql.execute(f"INSERT INTO A VALUES ({values}, 2); CREATE STREAM B {given}")
     assert sql.query("SELECT * FROM B").to_pylist() == sql.query("SELECT * FROM A").to_pylist()
+
+
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF", "KAFKA"])
+def test_what_a_topic_says_of_a_dropped_declaration_binds_nobody(sql, format):
+    """Where all declarations that are there have one key, all of them write it."""
+    first, now = ("K INT KEY", "K BIGINT KEY") if format == "KAFKA" else ("K INT KEY, J INT KEY", "J INT KEY, K INT KEY")
+    given = f"WITH (KAFKA_TOPIC = 't', KEY_FORMAT = '{format}', VALUE_FORMAT = 'JSON', PARTITIONS = 1)"
+    sql.execute(f"CREATE STREAM A ({first}, V INT) {given}; DROP STREAM A; CREATE STREAM B ({now}, V INT) {given}")
+    sql.execute(f"CREATE STREAM C ({now}, V INT) {given}")
+    values = ", ".join("12"[: len(now.split(","))])
+    sql.execute(f"INSERT INTO B VALUES ({values}, 3); INSERT INTO C VALUES ({values}, 4)")
+    assert [row["V"] for row in sql.query("SELECT * FROM B").to_pylist()] == [3, 4]
+    assert sql.query("SELECT * FROM B").to_pylist() == sql.query("SELECT * FROM C").to_pylist()
+    if format == "KAFKA":
+        sql.execute(f"CREATE STREAM A ({first}, V INT) {given}")
+        with pytest.raises(SqlError, match="B cannot write keys of the topic t: its keys are "):
+            sql.execute(f"INSERT INTO B VALUES ({values}, 5)")
