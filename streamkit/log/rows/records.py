@@ -165,19 +165,30 @@ def _encoded_keys(format: Format, keys: KeyColumns, values: list[Any]) -> pa.Arr
                 f"format {keys.codec.format.name}; or bytes that are such a key",
                 (number,),
             )
-    if keys.codec.format.name != "json":
+    if keys.codec.format.name == "json":  # in which a dict has an order, and a number several forms
+        return _of_columns(keys, values)
+    try:
         return encode(format, values, KEY)
+    except SchemaError:  # times and decimals may be texts, as `produce` has them
+        return _of_columns(keys, values)
+
+
+def _of_columns(keys: KeyColumns, values: list[Any]) -> pa.Array:
+    """Dicts as SQL writes their columns, which are values of Python, or texts as JSON has them; SchemaError names the row and the column."""
     rows = [value if isinstance(value, Mapping) else {} for value in values]
     try:
         columns = [convert_python(one, [row.get(one.name) for row in rows]) for one in keys.columns]
-        batch = pa.RecordBatch.from_arrays(columns, names=list(names))
-    except SchemaError:  # times and decimals may be texts, as a reader has them
+        batch = pa.RecordBatch.from_arrays(columns, names=list(keys.columns.names))
+    except SchemaError:
         if (read := keys.as_read(rows)) is None:
             raise
         batch = read
-    found = keys.codec.encode(batch)
     given = pa.array([value if isinstance(value, bytes) else None for value in values], pa.binary())
-    return pc.if_else(pa.array([isinstance(value, Mapping) for value in values]), found, given)
+    is_dict = np.array([isinstance(value, Mapping) for value in values], np.bool_)
+    if not is_dict.any():
+        return given
+    found = keys.codec.encode(batch.filter(pa.array(is_dict))).take(pa.array(np.cumsum(is_dict) - 1, mask=~is_dict))
+    return pc.if_else(pa.array(is_dict), found, given)
 
 
 def _converted(topic: Topic, name: str, values: Any) -> pa.Array:

@@ -424,7 +424,8 @@ SCHEMAS = {
 def test_columns_of_a_schema_of_others_in_protobuf(log, schema):
     """Without a registry the ksql dialect reads columns by their places, so CREATE that names none takes those alone that are there."""
     imports = 'import "google/type/timeofday.proto"; import "google/type/date.proto"; import "google/protobuf/wrappers.proto";'
-    text = f'syntax = "proto3"; {imports} import "google/protobuf/timestamp.proto"; message R {{ {SCHEMAS[schema]} }} message S {{ google.type.TimeOfDay T = 1; }}'
+    messages = f"message R {{ {SCHEMAS[schema]} }} message S {{ google.type.TimeOfDay T = 1; }}"
+    text = f'syntax = "proto3"; {imports} import "google/protobuf/timestamp.proto"; {messages}'
     log.create_topic("t", partitions=1, format="protobuf", format_schema=text)
     with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
         made = "CREATE STREAM B WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'PROTOBUF'{})"
