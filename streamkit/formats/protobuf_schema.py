@@ -216,6 +216,29 @@ def is_same_field(field: Any, message: Any) -> bool:
     return len(inner.fields) == len(its.fields) and all(is_same_field(one, its) for one in inner.fields)
 
 
+def is_misread(field: Any, message: Any) -> bool:
+    """
+    Whether a message has a field of that name whose bytes would be those of another one, or another value.
+
+    So they are under another number, in a type that columns never have, and where one of both is a message of Google or Confluent.
+    """
+    other = message.fields_by_name.get(field.name)
+    if other is None:
+        return False
+    unmade = (
+        field.TYPE_SINT32, field.TYPE_SINT64, field.TYPE_FIXED32, field.TYPE_FIXED64, field.TYPE_SFIXED32, field.TYPE_SFIXED64, field.TYPE_ENUM,
+    )  # fmt: skip
+    if other.number != field.number or other.type in unmade:
+        return True
+    inner, its = field.message_type, other.message_type
+    known = {
+        str(one.full_name) for one in (inner, its) if one is not None and one.full_name.startswith(("google.", "confluent."))
+    }
+    if known:
+        return inner is None or its is None or inner.full_name != its.full_name
+    return inner is not None and its is not None and any(is_misread(one, its) for one in inner.fields)
+
+
 def field_type(field: Any, inside: tuple[str, ...]) -> str:
     """The type of a field's column."""
     if is_map(field):

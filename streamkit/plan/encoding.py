@@ -212,7 +212,7 @@ def own_keys(format: Format | None, name: str, topic: str, *, is_new: bool = Fal
     columns = Schema.from_ddl(format.setting(KEY_SCHEMA))
     columns = without_bounds(columns) if keys.setting(WINDOW) else columns
     try:
-        found = replace(keys.under_its_own(), schema=schema_made_of(name, columns), topic=format.topic)
+        found = replace(keys, schema=schema_made_of(name, columns), topic=format.topic)
     except SchemaError:
         if is_new:
             raise

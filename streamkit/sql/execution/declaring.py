@@ -354,6 +354,7 @@ class _SourceDeclaration:
             given[VALUE_FORMAT] = FORMAT_NAMES[topic.format.name]
         inferred = InferredColumns(state, statement, topic, given, is_ksql=self._is_ksql, is_stored=self.stored is not None)
         statement = replace(statement, columns=inferred.found())
+        inferred.check_places(statement.columns)
         declared = replace(self, statement=statement)
         topology = Topology("declaration", time_zone=state.settings.script.time_zone)
         values = replace(statement, properties=tuple(_property(one, value, statement) for one, value in given.items()))

@@ -10,7 +10,8 @@ from streamkit.errors import SchemaError
 from streamkit.expressions.ksql.signature import has_times, without_times
 from streamkit.formats.codec import Codec, schema_made_of
 from streamkit.formats.format import KEY_FORMAT, KEY_SCHEMA, MESSAGE, OF_KEYS, REGISTRY_URL, WINDOW, Format
-from streamkit.formats.protobuf_schema import compiled, is_same_field, protobuf_of_types, with_wrappers
+from streamkit.formats.protobuf_messages import TIME_OF_DAY
+from streamkit.formats.protobuf_schema import compiled, is_misread, is_same_field, protobuf_of_types, with_wrappers
 from streamkit.formats.windowed_keys import without_bounds
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
@@ -21,7 +22,7 @@ from streamkit.sql.execution.placed_keys import placed_key_of
 from streamkit.sql.execution.schema_fit import is_of_other_kind
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.stored_source import WINDOW_TYPE
-from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES
+from streamkit.sql.script.declared_source import HEADERS_ROLE, KEY_ROLES, column_type
 from streamkit.sql.script.properties import OF_SOURCES, WITH_REGISTRY, TopicProperties
 from streamkit.sql.tree.span import Name
 from streamkit.sql.tree.statements import TABLE, ColumnDefinition, CreateSource
@@ -82,30 +83,47 @@ class InferredColumns:
                 self.statement.span,
             )
         values = [ColumnDefinition(Name(one.name), self._type_declared(one)) for one in found if one.name not in names]
-        self._check_places(values)
         return (*keys, *values)
 
-    def _check_places(self, values: Sequence[ColumnDefinition]) -> None:
+    def check_places(self, columns: Sequence[ColumnDefinition]) -> None:
         """
         TopologyError for columns of PROTOBUF without a registry that the ksql dialect would look for elsewhere than the topic's schema has them.
 
-        It goes by a schema made of the columns, whose fields have the numbers 1, 2 and so on; only a declaration says that a number is a TIME.
+        It goes by a schema made of the columns, whose fields have the numbers 1, 2 and so on. What a statement names may be read in another type.
         """
         format = self.topic.format
-        is_asked = self.is_ksql and "VALUE_SCHEMA" not in self.given
+        is_asked = self.is_ksql and not self.is_stored and "VALUE_SCHEMA" not in self.given
         if not is_asked or format is None or format.has_registry or format.name != "protobuf" or format.schema is None:
             return
-        made = protobuf_of_types([(one.name.text, str(one.type)) for one in values])
+        if str(self.given.get(VALUE_FORMAT, self.given.get("FORMAT"))).upper() not in WORDS_OF["protobuf"]:
+            return
+        values = [one for one in columns if one.role not in (*KEY_ROLES, HEADERS_ROLE)]
+        types = [(one.name.text, column_type(one.type, self.state.types, self.state.text_in_dialect, one.span)) for one in values]
+        try:
+            made = protobuf_of_types(types)
+        except SchemaError:  # which is said where the format is made
+            return
         if str(self.given.get("VALUE_PROTOBUF_NULLABLE_REPRESENTATION")).upper() == "WRAPPER":
             made = with_wrappers(made)
-        own = compiled(format.schema).named(format.setting(MESSAGE))
-        if names := [field.name for field in compiled(made).named("").fields if not is_same_field(field, own)]:
+        own, is_named = compiled(format.schema).named(format.setting(MESSAGE)), bool(self.statement.columns)
+        found = {field.name: (field, own) for field in compiled(made).named("").fields}
+        names = [name for name, pair in found.items() if (is_misread(*pair) if is_named else not is_same_field(*pair))]
+        if names:
             raise self.state.error(
                 f"the schema of the topic {self.topic.name} has {', '.join(names)} otherwise than the ksql dialect reads such columns without a registry: "
-                "under another number, in another type, or as a time of the day, which is TIME; expected VALUE_SCHEMA = '…' with that schema, or the "
-                f"columns in parentheses behind {self.statement.name.text}",
+                f"under another number, or in another type; expected {self._ways_to_read(own, names)}",
                 self.statement.span,
             )
+
+    def _ways_to_read(self, own: Any, names: Sequence[str]) -> str:
+        """How columns that a schema of Protobuf has otherwise can be read."""
+        fields = [own.fields_by_name.get(name) for name in names]
+        messages = {"" if one is None or one.message_type is None else str(one.message_type.full_name) for one in fields}
+        if messages == {TIME_OF_DAY} and not self.statement.columns:
+            return f"the columns in parentheses behind {self.statement.name.text}, and TIME for a time of the day, or VALUE_SCHEMA = '…' with that schema"
+        if all(one.startswith("google.protobuf.") and one.endswith("Value") for one in messages):
+            return "VALUE_PROTOBUF_NULLABLE_REPRESENTATION = 'WRAPPER', or VALUE_SCHEMA = '…' with that schema"
+        return "VALUE_SCHEMA = '…' with that schema"
 
     def _format_of_values(self) -> Format | None:
         """The format of a topic's values; of a topic of bytes the one behind a registry that the statement says, if it says one."""

@@ -406,38 +406,70 @@ def test_keys_that_no_row_could_have(sql, kind, type, format, message):
     sql.execute(f"CREATE {kind} s {given.format('STRUCT<x ARRAY<INT>>', 'JSON')}")
 
 
-SCHEMAS = {
-    "other numbers": "optional int32 V = 2; optional int32 W = 1;",
-    "a field that is gone": "optional int32 V = 1; optional int32 W = 3;",
-    "other types of numbers": "optional sint32 V = 1; optional fixed64 W = 2;",
-    "a time of the day": "optional google.type.TimeOfDay V = 1; optional int32 W = 2;",
-    "a wrapper": "google.protobuf.Int32Value V = 1; optional int32 W = 2;",
-    "a list": "repeated sint32 V = 1; optional int32 W = 2;",
-    "a message": "message M { optional int32 X = 2; } optional M V = 1; optional int32 W = 2;",
-    "as it would be": "optional int32 V = 1; int32 W = 2;",
-    "a message as it would be": "message M { int32 X = 1; } optional M V = 1; optional int32 W = 2;",
-    "all of it": "repeated string V = 1; optional google.protobuf.Timestamp T = 2; map<string, int32> W = 3; optional google.type.Date D = 4;",
+WRAPPED = ", VALUE_PROTOBUF_NULLABLE_REPRESENTATION = 'WRAPPER'"
+OF_OTHERS = {  # what R has, and the columns with which a statement may read it
+    "other numbers": ("optional int32 V = 2; optional int32 W = 1;", None),
+    "a field that is gone": ("optional int32 V = 1; optional int32 W = 3;", None),
+    "other types of numbers": ("optional sint32 V = 1; optional fixed64 W = 2;", None),
+    "an enum": ("enum E { A = 0; } optional E V = 1; optional int32 W = 2;", None),
+    "a list": ("repeated sint32 V = 1; optional int32 W = 2;", None),
+    "a message": ("message M { optional int32 X = 2; } optional M V = 1; optional int32 W = 2;", None),
+    "a time of the day": ("optional google.type.TimeOfDay V = 1; optional int32 W = 2;", ("V TIME, W INT", "")),
+    "wrappers": ("google.protobuf.Int32Value V = 1; google.protobuf.Int32Value W = 2;", ("V INT, W INT", WRAPPED)),
+}
+AS_IT_WOULD_BE = {
+    "numbers": ("optional int32 V = 1; int32 W = 2;", {"V": 7, "W": 8}),
+    "a message": ("message M { int32 X = 1; } optional M V = 1; optional int32 W = 2;", {"V": {"X": 7}, "W": 8}),
+    "all of it": (
+        "repeated string V = 1; optional google.protobuf.Timestamp T = 2; map<string, int32> W = 3; optional google.type.Date D = 4;",
+        {"V": ["a"], "W": {"b": 1}},
+    ),
 }
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_columns_of_a_schema_of_others_in_protobuf(log, schema):
-    """Without a registry the ksql dialect reads columns by their places, so CREATE that names none takes those alone that are there."""
-    imports = 'import "google/type/timeofday.proto"; import "google/type/date.proto"; import "google/protobuf/wrappers.proto";'
-    messages = f"message R {{ {SCHEMAS[schema]} }} message S {{ google.type.TimeOfDay T = 1; }}"
-    text = f'syntax = "proto3"; {imports} import "google/protobuf/timestamp.proto"; {messages}'
+def of_others(log, fields):
+    """A topic of Protobuf that a program has made, whose file has another message, too."""
+    files = ("google/type/timeofday", "google/type/date", "google/protobuf/wrappers", "google/protobuf/timestamp")
+    imports = " ".join(f'import "{file}.proto";' for file in files)
+    text = f'syntax = "proto3"; {imports} message R {{ {fields} }} message S {{ google.type.TimeOfDay T = 1; }}'
     log.create_topic("t", partitions=1, format="protobuf", format_schema=text)
+    return text
+
+
+@pytest.mark.parametrize("schema", OF_OTHERS)
+def test_columns_of_others_in_protobuf_that_would_be_read_as_other_ones(log, schema):
+    """Without a registry the ksql dialect reads columns by their places: CREATE is refused, with columns and without, unless it says the schema."""
+    fields, readable = OF_OTHERS[schema]
+    text = of_others(log, fields)
     with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
-        made = "CREATE STREAM B WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'PROTOBUF'{})"
-        if "would be" not in schema and schema != "all of it":
-            assert "otherwise than the ksql dialect reads such columns" in fault(sql, made.format(""))
-            sql.execute(made.format(f", VALUE_SCHEMA = '{text}'"))
-            return
-        sql.execute(made.format(""))
-        values = {"as it would be": {"V": 7, "W": 8}, "a message as it would be": {"V": {"X": 7}, "W": 8}}.get(
-            schema, {"V": ["a"], "W": {"b": 1}}
+        made = "CREATE STREAM B {} WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'PROTOBUF'{})"
+        columns = {"a list": "V ARRAY<INT>, W INT", "a message": "V STRUCT<X INT>, W INT", "an enum": "V STRING, W INT"}.get(
+            schema, "V INT, W INT"
         )
+        for declared in ("", f"({columns})"):
+            message = fault(sql, made.format(declared, ""))
+            assert "otherwise than the ksql dialect reads such columns" in message
+            assert ("WRAPPER" in message, "TIME" in message) == (
+                schema == "wrappers",
+                schema == "a time of the day" and not declared,
+            )
+        if readable is not None:
+            sql.execute(f"{made.format(f'({readable[0]})', readable[1])}; DROP STREAM B")
+        sql.execute(made.format("", f", VALUE_SCHEMA = '{text}'"))
+
+
+@pytest.mark.parametrize("schema", AS_IT_WOULD_BE)
+def test_columns_of_others_in_protobuf_that_are_where_they_are_looked_for(log, schema):
+    """Are read, with or without their names in the statement; so is a column that the schema lacks, as null."""
+    fields, values = AS_IT_WOULD_BE[schema]
+    of_others(log, fields)
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as sql:
+        given = "WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'PROTOBUF')"
+        sql.execute(f"CREATE STREAM B {given}")
         with log.producer() as producer:
             producer.send("t", {"key": "k", "value": values})
         (row,) = sql.query("SELECT V, W FROM B").to_pylist()
         assert {**row, "W": dict(row["W"]) if schema == "all of it" else row["W"]} == values
+        if schema == "numbers":
+            sql.execute(f"CREATE STREAM C (K STRING KEY, V BIGINT, W INT, Z STRING) {given}")
+            assert sql.query("SELECT * FROM C").to_pylist() == [{"K": "k", "V": 7, "W": 8, "Z": ""}]
