@@ -226,7 +226,7 @@ def create_as(state: ScriptState, statement: CreateAs) -> Changed:
     if known is None and made.format.has_registry:  # its topic may be there, and lack a column
         topic = _output_of(made.topology, _compiled(state, made.topology, statement, is_strict=False)).topic
         let_write(state, topic, made.written, name, span, is_said=_says_schema(statement))
-    program = _compiled(state, made.topology, statement)
+    program = _compiled(state, made.topology, statement, is_strict=known is None)
     source = _source_of(state, statement, query, made, _output_of(made.topology, program))
     if known is None:
         check_holds(state, source, span)

@@ -402,3 +402,18 @@ def test_explain_says_what_a_change_would_say(log, change):
         assert explained.startswith(f"It would say: {done.message}\n\ntopology sql-CTAS_TOTALS_1")
         program = explained.partition("\n\n")[2]
         assert (" most " in program or "most =" in program) is (change == "a column more")
+
+
+@pytest.mark.parametrize("dialect", ["spark", "ksql"])
+def test_or_replace_of_nothing_is_create(log, dialect):
+    """A topic that is there is asked whether it takes the result, as CREATE asks it, and EXPLAIN."""
+    given = "WITH (KAFKA_TOPIC = '{}', VALUE_FORMAT = '{}', PARTITIONS = 1)"
+    with sk.SqlSession(log, settings={"streamkit.sql.dialect": dialect}) as sql:
+        for name in "et":
+            sql.execute(f"CREATE STREAM {name} (k STRING KEY, p INT) {given.format(name, 'JSON')}")
+        text = f"STREAM n {given.format('t', 'DELIMITED')} AS SELECT k, p FROM e"
+        for statement in (f"CREATE {text}", f"CREATE OR REPLACE {text}"):
+            assert "the topic 't' exists and does not fit" in fault(sql, statement)
+            with pytest.raises(SqlError, match="the topic 't' exists and does not fit"):
+                sql.explain(statement)
+        sql.execute(f"CREATE OR REPLACE {text.replace('DELIMITED', 'JSON')}")
