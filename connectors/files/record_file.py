@@ -54,7 +54,8 @@ from streamkit.formats.json_numbers import (
 from streamkit.formats.protobuf_json import protobuf_reader
 from streamkit.formats.time_texts import TIMES
 from streamkit.log.rows.conversion import convert_arrow, convert_python
-from streamkit.log.topic.formats import VALUE, encode
+from streamkit.log.rows.encoded_column import encoded_column
+from streamkit.log.topic.formats import VALUE
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 from streamkit.schema import SchemaColumn
@@ -450,7 +451,7 @@ class RecordFile:
         if opaque.schema is not None and name == VALUE and opaque.name in ("avro", "protobuf"):
             read = avro_reader(opaque.schema) if opaque.name == "avro" else protobuf_reader(opaque, opaque.schema)
             values = self._read_for(opaque.name, read, values)
-        encoded = encode(opaque, values, name)
+        encoded = encoded_column(opaque, name, values)
         return (
             written_documents(values, name) if self._has_written_numbers and opaque.name == "json" and name == VALUE else encoded
         )

@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
 from streamkit.errors import SchemaError
-from streamkit.formats.format import Format
 from streamkit.log.rows.conversion import convert_arrow, convert_headers, convert_python
+from streamkit.log.rows.encoded_column import encoded_column
 from streamkit.log.rows.event_time import TIME_MS_MAX, check_times
 from streamkit.log.rows.given_rows import EXPECTED, gathered, is_pandas
 from streamkit.log.rows.record_size import ROWS_NAMED, check_record_sizes
 from streamkit.log.rows.refused_rows import refused_rows
 from streamkit.log.slab.frame import TIMESTAMP_TYPE
-from streamkit.log.topic.formats import KEY, VALUE, KeyColumns, encode, key_columns_of
+from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
 from streamkit.log.values.whole_number import as_whole_number
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
@@ -148,47 +148,8 @@ def _from_rows(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> dict[str, pa.
 def _from_values(topic: Topic, name: str, values: list[Any]) -> pa.Array:
     """Python values as a column: in its type, or as bytes of the topic's format."""
     if topic.format is not None and name in topic.schema:
-        keys = key_columns_of(topic.format) if name == KEY else None
-        return encode(topic.format, values, name) if keys is None else _encoded_keys(topic.format, keys, values)
+        return encoded_column(topic.format, name, values)
     return _converted(topic, name, values)
-
-
-def _encoded_keys(format: Format, keys: KeyColumns, values: list[Any]) -> pa.Array:
-    """Dicts of a key's columns as the bytes under a schema of a registry; bytes are written as they are."""
-    names = keys.columns.names
-    for number, value in enumerate(values):
-        is_other = isinstance(value, Mapping) and (not value or not set(value) <= set(names))
-        if is_other or not isinstance(value, Mapping | bytes | None):
-            shown = repr(value) if len(repr(value)) <= 80 else f"{repr(value)[:77]}..."
-            raise SchemaError(
-                f"row {number}, column {KEY!r}: found {shown}, expected a dict of the columns of the topic's keys, which are {keys.columns}, in the "
-                f"format {keys.codec.format.name}; or bytes that are such a key",
-                (number,),
-            )
-    if keys.codec.format.name == "json":  # in which a dict has an order, and a number several forms
-        return _of_columns(keys, values)
-    try:
-        return encode(format, values, KEY)
-    except SchemaError:  # times and decimals may be texts, as `produce` has them
-        return _of_columns(keys, values)
-
-
-def _of_columns(keys: KeyColumns, values: list[Any]) -> pa.Array:
-    """Dicts as SQL writes their columns, which are values of Python, or texts as JSON has them; SchemaError names the row and the column."""
-    rows = [value if isinstance(value, Mapping) else {} for value in values]
-    try:
-        columns = [convert_python(one, [row.get(one.name) for row in rows]) for one in keys.columns]
-        batch = pa.RecordBatch.from_arrays(columns, names=list(keys.columns.names))
-    except SchemaError:
-        if (read := keys.as_read(rows)) is None:
-            raise
-        batch = read
-    given = pa.array([value if isinstance(value, bytes) else None for value in values], pa.binary())
-    is_dict = np.array([isinstance(value, Mapping) for value in values], np.bool_)
-    if not is_dict.any():
-        return given
-    found = keys.codec.encode(batch.filter(pa.array(is_dict))).take(pa.array(np.cumsum(is_dict) - 1, mask=~is_dict))
-    return pc.if_else(pa.array(is_dict), found, given)
 
 
 def _converted(topic: Topic, name: str, values: Any) -> pa.Array:

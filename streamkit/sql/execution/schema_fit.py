@@ -85,6 +85,12 @@ def _check_keys_of_json(
 ) -> None:
     """TopologyError for keys in JSON without a registry where others write them under one of its schemas: none of them could be read."""
     assert topic.format is not None
+    if keys.has_registry and keys.name == "json" and topic.format.setting(KEY_FORMAT) == "ksql_json":
+        raise state.error(
+            f"the keys of the topic {topic.name} are JSON without a schema of the registry, as the ksql dialect writes them beside such values, and the "
+            f"spark dialect has them under one; expected the ksql dialect, or {stored.name} without its key",
+            span,
+        )
     is_said = topic.format.setting(KEY_FORMAT) not in ("", "json")  # in the spark dialect JSON is under a schema
     is_of_sql = is_said or topic.name in state.definitions.created
     if is_of_sql or keys.has_registry or keys.name not in ("json", "ksql_json") or not len(stored.key):

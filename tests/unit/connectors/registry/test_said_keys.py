@@ -10,6 +10,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.cli.main import main
 from streamkit.errors import SchemaError, SqlError, StreamKitError, TopologyError
 from streamkit.formats.codec import schema_made_of
 from streamkit.schema import Schema
@@ -161,6 +162,15 @@ def test_keys_in_json_of_the_spark_dialect_are_refused_in_the_ksql_dialect(spark
     spark.execute(f"CREATE STREAM s (id BIGINT KEY, v STRING) {of_topic(topic, 'JSON_SR')}; INSERT INTO s VALUES (1, 'spark')")
     with pytest.raises(SqlError, match="are JSON under a schema of the registry"):
         sql.execute(f"CREATE STREAM K (`id` BIGINT KEY, `v` STRING) {of_topic(topic, 'JSON_SR')}")
+
+
+def test_keys_in_json_of_the_ksql_dialect_are_refused_in_the_spark_dialect(spark, sql, topic):
+    """They are under no schema, and the spark dialect has them under one beside such values; without the key it reads the values."""
+    sql.execute(f"CREATE STREAM K (`id` BIGINT KEY, `v` STRING) {of_topic(topic, 'JSON_SR')}; INSERT INTO K VALUES (1, 'ksql')")
+    with pytest.raises(SqlError, match="are JSON without a schema of the registry"):
+        spark.execute(f"CREATE STREAM s (id BIGINT KEY, v STRING) {of_topic(topic, 'JSON_SR')}")
+    spark.execute(f"CREATE STREAM s (v STRING) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = 'JSON_SR')")
+    assert spark.query("SELECT v FROM s").to_pylist() == [{"v": "ksql"}]
 
 
 OF_OTHERS = {"type": "record", "name": "Key", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
@@ -424,3 +434,26 @@ def test_a_declaration_takes_the_columns_of_the_keys(spark, topic, format):
         SqlError, match=r"have i int, e decimal\(5,2\), t date by its format, and no k, which would be null; expected"
     ):
         spark.execute(f"CREATE STREAM c (k STRING KEY, v INT) {of_topic(topic, format)}")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_lines_of_a_file_have_keys_as_a_producer_sends_them(registry, tmp_path, topic, format, monkeypatch):
+    """`streamkit produce` and HTTP read records of JSON: dicts of the columns, whose times and decimals are texts."""
+    texts = {"i": 7, "d": 1, "e": "1.50", "t": "2020-01-02", "w": "2020-01-02T03:04:05Z", "s": {"y": "z", "x": 1}, "l": [1, 2]}
+    settings = {"streamkit.sql.dialect": "spark", **settings_of(registry)}
+    with sk.open_log(str(tmp_path / "log")) as log, sk.SqlSession(log, settings=settings) as sql:
+        sql.execute(f"CREATE STREAM s ({PARTS}, v INT) {of_topic(topic, format)}")
+        sql.execute(
+            "INSERT INTO s VALUES (7, 1, 1.5, DATE '2020-01-02', TIMESTAMP '2020-01-02 03:04:05', named_struct('x', 1, 'y', 'z'), ARRAY(1, 2), 1)"
+        )
+        file = tmp_path / "records.json"
+        for key, is_written in (
+            (texts, True), (dict(reversed(texts.items())), True), ("7", False), (7, False), ({}, False), ({**texts, "z": 1}, False),
+        ):  # fmt: skip
+            file.write_text(json.dumps({"key": key, "value": {"v": 2}}) + "\n")
+            before = log.read(topic).num_rows
+            monkeypatch.setattr("sys.argv", ["streamkit", "produce", topic, str(file), "--log", str(tmp_path / "log")])
+            with pytest.raises(SystemExit) as end:
+                main()
+            assert (end.value.code or 0, log.read(topic).num_rows) == ((0, before + 1) if is_written else (1, before)), key
+        assert len(spellings(log, topic)) == 1

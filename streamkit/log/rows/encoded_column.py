@@ -1,0 +1,63 @@
+"""Keys and values of Python as the bytes of an opaque topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.errors import SchemaError
+from streamkit.formats.format import Format
+from streamkit.log.rows.conversion import convert_python
+from streamkit.log.topic.formats import KEY, KeyColumns, encode, key_columns_of
+
+
+def encoded_column(format: Format, name: str, values: list[Any]) -> pa.Array:
+    """
+    Keys or values as bytes of a topic's format; SchemaError names the row that it cannot hold.
+
+    Keys under a schema of a registry, which the format says, are dicts of their columns, and have the bytes that SQL writes.
+    """
+    keys = key_columns_of(format) if name == KEY else None
+    return encode(format, values, name) if keys is None else _encoded_keys(format, keys, values)
+
+
+def _encoded_keys(format: Format, keys: KeyColumns, values: list[Any]) -> pa.Array:
+    """Dicts of a key's columns as the bytes under a schema of a registry; bytes are written as they are."""
+    names = keys.columns.names
+    for number, value in enumerate(values):
+        is_other = isinstance(value, Mapping) and (not value or not set(value) <= set(names))
+        if is_other or not isinstance(value, Mapping | bytes | None):
+            shown = repr(value) if len(repr(value)) <= 80 else f"{repr(value)[:77]}..."
+            raise SchemaError(
+                f"row {number}, column {KEY!r}: found {shown}, expected a dict of the columns of the topic's keys, which are {keys.columns}, in the "
+                f"format {keys.codec.format.name}; or bytes that are such a key",
+                (number,),
+            )
+    if keys.codec.format.name == "json":  # in which a dict has an order, and a number several forms
+        return _of_columns(keys, values)
+    try:
+        return encode(format, values, KEY)
+    except SchemaError:  # times and decimals may be texts, as `produce` has them
+        return _of_columns(keys, values)
+
+
+def _of_columns(keys: KeyColumns, values: list[Any]) -> pa.Array:
+    """Dicts as SQL writes their columns, which are values of Python, or texts as JSON has them; SchemaError names the row and the column."""
+    rows = [value if isinstance(value, Mapping) else {} for value in values]
+    try:
+        columns = [convert_python(one, [row.get(one.name) for row in rows]) for one in keys.columns]
+        batch = pa.RecordBatch.from_arrays(columns, names=list(keys.columns.names))
+    except SchemaError:
+        if (read := keys.as_read(rows)) is None:
+            raise
+        batch = read
+    given = pa.array([value if isinstance(value, bytes) else None for value in values], pa.binary())
+    is_dict = np.array([isinstance(value, Mapping) for value in values], np.bool_)
+    if not is_dict.any():
+        return given
+    found = keys.codec.encode(batch.filter(pa.array(is_dict))).take(pa.array(np.cumsum(is_dict) - 1, mask=~is_dict))
+    return pc.if_else(pa.array(is_dict), found, given)
