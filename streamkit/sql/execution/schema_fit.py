@@ -98,11 +98,10 @@ def _check_keys_of_json(
     codec = Codec(replace(values, name="json", schema=None), topic=values.topic or topic.name, part=KEY)
     found = None if codec.registry is None else codec.registry.newest(codec.subject())
     if found is not None and found.type == "JSON":
-        raise state.error(
-            f"the keys of the topic {topic.name} are JSON under a schema of the registry, which the ksql dialect does not read; expected {stored.name} "
-            "without its key, or the spark dialect, in which KEY_FORMAT = 'JSON' reads them",
-            span,
-        )
+        wanted = f"which the ksql dialect does not read; expected {stored.name} without its key, or the spark dialect, in which KEY_FORMAT = 'JSON' reads them"
+        if not is_ksql(stored):
+            wanted = "as values in JSON are not; expected VALUE_FORMAT = 'JSON_SR', beside which KEY_FORMAT = 'JSON' reads them"
+        raise state.error(f"the keys of the topic {topic.name} are JSON under a schema of the registry, {wanted}", span)
 
 
 def _check_values(codec: Codec, declared: Schema) -> None:
