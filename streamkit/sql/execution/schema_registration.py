@@ -302,7 +302,8 @@ def written_by(state: ScriptState, source: StoredSource) -> Encoded | None:
     if decoding is None or not decoding.format.has_registry:
         return None
     format = with_schema(decoding.format, decoding.value) if len(decoding.value) else decoding.format
-    return Encoded(decoding.key, decoding.value, decoding.keys, format)
+    key = decoding.key if source.key else Schema(())  # of which the spark dialect reads a text
+    return Encoded(key, decoding.value, decoding.keys, format)
 
 
 def _codecs(topic: Topic, *, with_keys: bool) -> list[Codec]:

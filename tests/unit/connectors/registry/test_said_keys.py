@@ -457,3 +457,14 @@ def test_lines_of_a_file_have_keys_as_a_producer_sends_them(registry, tmp_path, 
                 main()
             assert (end.value.code or 0, log.read(topic).num_rows) == ((0, before + 1) if is_written else (1, before)), key
         assert len(spellings(log, topic)) == 1
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_declaration_without_a_key_writes_none(spark, log, topic, format):
+    """Into a topic that says its keys, too; rows of the other declaration have null for it."""
+    given = of_topic(topic, format)
+    spark.execute(f"CREATE STREAM a (id INT KEY, v INT) {given}; CREATE STREAM b (v INT) {given}")
+    spark.execute("INSERT INTO b VALUES (1); INSERT INTO a VALUES (7, 2)")
+    found = [tuple(row.values()) for row in spark.query("SELECT * FROM a").to_pylist()]
+    assert sorted(found, key=str) == [(7, 2), (None, 1)]
+    assert {row["key"] is None for row in log.read(topic).to_pylist()} == {True, False}
