@@ -9,10 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import one_batch
 from streamkit.errors import SchemaError
 from streamkit.formats.format import Format
 from streamkit.log.rows.conversion import convert_python
 from streamkit.log.topic.formats import KEY, KeyColumns, encode, key_columns_of
+
+_OF_ONE_FORM = ("string", "int", "bigint", "boolean", "double", "binary")  # which formats and columns take from Python alike
 
 
 def encoded_column(format: Format, name: str, values: list[Any]) -> pa.Array:
@@ -37,27 +40,38 @@ def _encoded_keys(format: Format, keys: KeyColumns, values: list[Any]) -> pa.Arr
                 f"format {keys.codec.format.name}; or bytes that are such a key",
                 (number,),
             )
-    if keys.codec.format.name == "json":  # in which a dict has an order, and a number several forms
-        return _of_columns(keys, values)
+    has_one_form = keys.codec.format.name != "json" and all(one.type in _OF_ONE_FORM for one in keys.columns)
     try:
-        return encode(format, values, KEY)
-    except SchemaError:  # times and decimals may be texts, as `produce` has them
+        return encode(format, values, KEY) if has_one_form else _of_columns(keys, values)
+    except SchemaError:  # binary may be a text, as `produce` has it
         return _of_columns(keys, values)
 
 
 def _of_columns(keys: KeyColumns, values: list[Any]) -> pa.Array:
     """Dicts as SQL writes their columns, which are values of Python, or texts as JSON has them; SchemaError names the row and the column."""
-    rows = [value if isinstance(value, Mapping) else {} for value in values]
-    try:
-        columns = [convert_python(one, [row.get(one.name) for row in rows]) for one in keys.columns]
-        batch = pa.RecordBatch.from_arrays(columns, names=list(keys.columns.names))
-    except SchemaError:
-        if (read := keys.as_read(rows)) is None:
-            raise
-        batch = read
+    batch = _columns_of(keys, [value if isinstance(value, Mapping) else {} for value in values])
     given = pa.array([value if isinstance(value, bytes) else None for value in values], pa.binary())
     is_dict = np.array([isinstance(value, Mapping) for value in values], np.bool_)
     if not is_dict.any():
         return given
     found = keys.codec.encode(batch.filter(pa.array(is_dict))).take(pa.array(np.cumsum(is_dict) - 1, mask=~is_dict))
     return pc.if_else(pa.array(is_dict), found, given)
+
+
+def _columns_of(keys: KeyColumns, rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
+    """The columns of dicts; where one has texts, each is read by itself, so that no row is read otherwise for its neighbours."""
+    try:
+        columns = [convert_python(one, [row.get(one.name) for row in rows]) for one in keys.columns]
+        return pa.RecordBatch.from_arrays(columns, names=list(keys.columns.names))
+    except SchemaError:
+        if len(rows) == 1:
+            if (read := keys.as_read(rows)) is None:
+                raise
+            return read
+    parts = []
+    for number, row in enumerate(rows):
+        try:
+            parts.append(_columns_of(keys, [row]))
+        except SchemaError as error:
+            raise SchemaError(str(error).replace("row 0", f"row {number}", 1), (number,)) from None
+    return one_batch(pa.Table.from_batches(parts))

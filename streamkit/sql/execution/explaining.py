@@ -41,7 +41,7 @@ def explanation(state: ScriptState, statement: Explain, reader: PullReader, matc
             pushed = pushed_lines(state, subject.query)
             return lambda: pushed
         return planned_query(state, subject.query, reader, matching).lines
-    if isinstance(subject, CreateAs) and subject.or_replace and state.taken(subject.name.text) is not None:
+    if isinstance(subject, CreateAs) and state.taken(subject.name.text) is not None:
         changed = _changed_lines(state, subject)
         return lambda: changed
     if isinstance(subject, CreateAs | InsertQuery):
@@ -51,9 +51,11 @@ def explanation(state: ScriptState, statement: Explain, reader: PullReader, matc
 
 
 def _changed_lines(state: ScriptState, statement: CreateAs) -> list[str]:
-    """What OR REPLACE would say of a query that is there, and the topology as it would be."""
+    """What a statement whose name is taken would say, and the topology as OR REPLACE would make it."""
     tried = replace(state, is_rehearsed=True)
     told = create_as(tried, statement)
+    if statement.if_not_exists:
+        return [f"It would say: {told.message}"]
     query = tried.definitions.queries[str(told.query_id)]
     return [
         *f"It would say: {told.message}".splitlines(),

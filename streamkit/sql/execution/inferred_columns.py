@@ -97,6 +97,11 @@ class InferredColumns:
             return
         if str(self.given.get(VALUE_FORMAT, self.given.get("FORMAT"))).upper() not in WORDS_OF["protobuf"]:
             return
+        known = self.state.declared(self.statement.name.text)
+        if (
+            self.statement.columns and known is not None and known.topic == self.topic.name
+        ):  # which OR REPLACE compares with what it was
+            return
         values = [one for one in columns if one.role not in (*KEY_ROLES, HEADERS_ROLE)]
         types = [(one.name.text, column_type(one.type, self.state.types, self.state.text_in_dialect, one.span)) for one in values]
         try:

@@ -35,7 +35,7 @@ from streamkit.sql.execution.row_time import is_row_time
 from streamkit.sql.execution.schema_registration import let_write, written_by
 from streamkit.sql.execution.script_state import Changed, ScriptState
 from streamkit.sql.execution.stored_source import written_columns
-from streamkit.sql.execution.topic_fit import key_misfit, misfit
+from streamkit.sql.execution.topic_fit import key_misfit, misfit, unsaid_key_misfit
 from streamkit.sql.script.declared_source import HEADERS_ROLE
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
 from streamkit.sql.tree.statements import TABLE, InsertValues
@@ -127,11 +127,12 @@ def check_key(state: ScriptState, known: StoredSource, topic: Topic, span: TextS
 
     The only one says what the topic's keys are from now on, as after CREATE OR REPLACE with another KEY_FORMAT.
     """
-    others = state.definitions.others(known)
-    if topic.format is None or not others:
-        return
-    decoding = state.reading.topic_rows(known).decoding
-    if decoding is None or (reason := key_misfit(decoding, topic)) is None:
+    others, decoding = state.definitions.others(known), None
+    if topic.format is not None and (others or known.key):
+        decoding = state.reading.topic_rows(known).decoding
+    if decoding is not None and known.key and (reason := unsaid_key_misfit(decoding, topic)):
+        raise state.error(f"{known.name} cannot write keys of the topic {topic.name}: {reason}", span)
+    if decoding is None or not others or (reason := key_misfit(decoding, topic)) is None:
         return
     # What the topic says may be of a declaration that was dropped, and all that are there agree.
     if not all(_has_key(state, one, decoding, topic) for one in others):

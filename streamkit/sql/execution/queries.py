@@ -634,7 +634,7 @@ def _create_topics(state: ScriptState, program: Program, span: TextSpan, places:
                 topic = _in_place_of(topic, places[topic.name])
             topic = under_its_subject_of_keys(topic)
             state.definitions = state.definitions.with_topic(topic)
-            register_schemas(state, topic, span)
+            register_schemas(state, topic, span, checks_names=not places)  # what is built in place of another keeps its names
 
 
 def _in_place_of(topic: Topic, final: Topic) -> Topic:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamkit.data_type import fields_of, inner_types, is_nested, to_arrow
+from streamkit.data_type import INTEGERS, fields_of, inner_types, is_nested, to_arrow
 from streamkit.errors import RegistryUnavailableError, SchemaError, StreamKitError
 from streamkit.expressions.ksql.signature import ksql_type, without_times
 from streamkit.formats.avro_schema import check_avro_names, is_record
@@ -23,16 +23,19 @@ from streamkit.sql.execution.stored_source import format_of_subject, has_all, sc
 from streamkit.sql.tree.span import TextSpan
 
 
-def register_schemas(state: ScriptState, topic: Topic, span: TextSpan, *, with_keys: bool = True) -> None:
+def register_schemas(
+    state: ScriptState, topic: Topic, span: TextSpan, *, with_keys: bool = True, checks_names: bool = True
+) -> None:
     """
     Make the schemas of a topic's values and keys known to its registry, if it has one; TopologyError at the statement if that refuses one.
 
-    Without `with_keys` it is of a topic that is there, whose keys stay as they are: others may have registered them.
+    Without `with_keys` it is of a topic that is there, whose keys stay as they are: others may have registered them. Where it `checks_names`, those that
+    Avro does not accept are refused, too.
 
     While a script is only checked, the registry is asked whether it would accept them, so that a script with a fault registers nothing.
     """
     try:
-        if with_keys:
+        if with_keys and checks_names:
             _check_names(topic)
     except SchemaError as error:
         raise state.error(str(error), span) from None
@@ -107,8 +110,13 @@ def _newest_instead(format: Format, topic: str, part: str) -> Format | None:
         value_columns(newest, columns, ())
     except SchemaError:
         return None
-    is_fit = all(one.name in its and (part == KEY or its[one.name].type == one.type) for one in columns)
+    is_fit = all(one.name in its and _fits(one.type, its[one.name].type, part) for one in columns)
     return newest if is_fit else None
+
+
+def _fits(type: str, its: str, part: str) -> bool:
+    """Whether a column may be under a field of a type: in keys whole numbers may be narrower, which have the same bytes."""
+    return type == its or (part == KEY and type in INTEGERS and its in INTEGERS[INTEGERS.index(type) :])
 
 
 def _has_record(keys: Format) -> bool:

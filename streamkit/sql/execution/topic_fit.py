@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkit.expressions.ksql.signature import without_times
-from streamkit.formats.format import DELIMITER, KEY_FORMAT, KEY_SCHEMA, OF_KEYS
+from streamkit.formats.format import DELIMITER, KEY_FORMAT, KEY_SCHEMA, OF_KEYS, WITH_REGISTRY
 from streamkit.log.catalog.sql_sources import StoredSource
 from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.topic import Topic
@@ -55,6 +55,24 @@ def key_misfit(written: DecodedSchema, topic: Topic) -> str | None:
         for one in (own, its)
     ]
     return other_settings(*settings)
+
+
+def unsaid_key_misfit(written: DecodedSchema, topic: Topic) -> str | None:
+    """
+    How the keys that a declaration of the `spark` dialect would write lie otherwise than the topic says; None if they do not, or it says nothing.
+
+    JSON and DELIMITED of both dialects differ in some values alone.
+    """
+    its = topic.format
+    if its is None or written.format.setting(KEY_FORMAT) or not its.setting(KEY_FORMAT) or not its.setting(KEY_SCHEMA):
+        return None
+    said, name = its.setting(KEY_FORMAT), written.keys.name
+    is_under_schemas = its.has_registry and said in WITH_REGISTRY
+    is_text = {said, name} == {"kafka", "string"} and [one.type for one in written.key] == ["string"]
+    is_alike = said == name or {said, name} in ({"csv", "delimited"}, {"json", "ksql_json"})
+    if is_text or (is_alike and is_under_schemas == written.keys.has_registry):
+        return None
+    return f"its keys are {its.setting(KEY_SCHEMA)} in the format {said}, and what is written has {written.key} in the format {name}; expected the same"
 
 
 def _unfit(stored: StoredSource, topic: Topic) -> Iterator[str]:

@@ -468,3 +468,49 @@ def test_a_declaration_without_a_key_writes_none(spark, log, topic, format):
     found = [tuple(row.values()) for row in spark.query("SELECT * FROM a").to_pylist()]
     assert sorted(found, key=str) == [(7, 2), (None, 1)]
     assert {row["key"] is None for row in log.read(topic).to_pylist()} == {True, False}
+
+
+@pytest.mark.parametrize("maker", ["spark", "ksql"])
+@pytest.mark.parametrize("keys", ["AVRO", "PROTOBUF"])
+def test_a_declaration_without_the_format_of_keys_does_not_write(session, spark, log, topic, maker, keys):
+    """In the spark dialect its keys are texts, which nobody of the topic could read; also where no other declaration is there."""
+    with session(maker) as sql:
+        sql.execute(
+            f"CREATE TABLE a (`id` INT PRIMARY KEY, `v` INT) {of_topic(topic, keys)}; INSERT INTO a VALUES (5, 1); DROP TABLE a"
+        )
+    spark.execute(f"CREATE TABLE b (id INT PRIMARY KEY, v INT) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{keys}')")
+    for write in ("INSERT INTO b VALUES (5, 2)", "DELETE FROM b WHERE id = 5"):
+        with pytest.raises(
+            SqlError, match=rf"b cannot write keys of the topic {topic}: its keys are `id` int in the format {keys.lower()}"
+        ):
+            spark.execute(write)
+    spark.execute(f"CREATE TABLE c (id INT PRIMARY KEY, v INT) {of_topic(topic, keys)}; INSERT INTO c VALUES (5, 3)")
+    assert len(spellings(log, topic)) == 1
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_keys_of_a_producer_do_not_depend_on_their_neighbours(spark, log, topic, format):
+    """Each is a dict of Python's values, or of texts; what is in no column, at any depth, is refused, and what does not fit, by its row."""
+    spark.execute(f"CREATE STREAM s (n SMALLINT KEY, w TIMESTAMP KEY, s STRUCT<x INT> KEY, v INT) {of_topic(topic, format)}")
+    keys = [{"n": 7, "w": AT, "s": {"x": 1}}, {"n": 7, "w": "2020-01-02T03:04:05Z", "s": {"x": 1}}]
+    with log.producer() as producer:
+        producer.send_batch(topic, [{"key": key, "value": {"v": 1}} for key in (*keys, None, *reversed(keys))])
+    assert len({row["key"] for row in log.read(topic).to_pylist() if row["key"] is not None}) == 1
+    for wrong in (
+        {**keys[0], "n": 70_000},
+        {**keys[0], "s": {"X": 1}},
+        {**keys[0], "s": {"x": 1, "y": 2}},
+        {**keys[0], "w": "never"},
+    ):
+        with log.producer() as producer, pytest.raises(SchemaError, match=r"row 2, column '[nws]"):
+            producer.send_batch(topic, [{"key": key, "value": {"v": 1}} for key in (*keys, wrong)])
+    assert log.read(topic).num_rows == 5
+
+
+def test_a_wider_number_is_not_made_for_a_subject_of_keys_of_others(sql, client, topic):
+    """Which the registry refuses in PROTOBUF: no key beyond the subject's could be written."""
+    client.id_of(f"{topic}-key", "PROTOBUF", schema_made_of("protobuf", Schema.parse("K int")), register=True)
+    client.set_compatibility(f"{topic}-key", "BACKWARD")
+    with pytest.raises(SqlError, match=f"refuses the schema for the subject {topic}-key"):
+        sql.execute(f"CREATE STREAM S (K BIGINT KEY, V INT) {of_topic(topic, 'PROTOBUF')}")
+    sql.execute(f"CREATE STREAM S (K INT KEY, V INT) {of_topic(topic, 'PROTOBUF')}; INSERT INTO S VALUES (1, 2)")

@@ -417,3 +417,15 @@ def test_or_replace_of_nothing_is_create(log, dialect):
             with pytest.raises(SqlError, match="the topic 't' exists and does not fit"):
                 sql.explain(statement)
         sql.execute(f"CREATE OR REPLACE {text.replace('DELIMITED', 'JSON')}")
+
+
+def test_explain_of_a_name_that_is_taken(log):
+    """Says what the statement says."""
+    with sk.SqlSession(log) as sql:
+        sql.execute(f"{CLICKS}; CREATE TABLE totals AS SELECT who, SUM(n) AS n FROM clicks GROUP BY who")
+        text = "TABLE {} totals AS SELECT who, SUM(n) AS n FROM clicks GROUP BY who"
+        assert sql.explain(f"CREATE {text.format('IF NOT EXISTS')}") == "It would say: There is a table totals already."
+        message = fault(sql, f"CREATE {text.format('')}")
+        with pytest.raises(SqlError) as caught:
+            sql.explain(f"CREATE {text.format('')}")
+        assert caught.value.faults[0].message == message
