@@ -505,6 +505,13 @@ def test_keys_of_a_producer_do_not_depend_on_their_neighbours(spark, log, topic,
         with log.producer() as producer, pytest.raises(SchemaError, match=r"row 2, column '[nws]"):
             producer.send_batch(topic, [{"key": key, "value": {"v": 1}} for key in (*keys, wrong)])
     assert log.read(topic).num_rows == 5
+    spark.execute(f"CREATE STREAM t (d DOUBLE KEY, s STRUCT<x INT, y STRUCT<z INT>> KEY, v INT) {of_topic(topic + '-t', format)}")
+    right = {"d": 1.0, "s": {"x": 1, "y": {"z": 2}}}
+    for other in ({"s": {"X": 1}}, {"s": {"x": 1, "y": {"Z": 2}}}, {"s": {"x": 1, "w": 2}}, {"d": True}, {"d": "much"}):
+        with log.producer() as producer, pytest.raises(SchemaError, match=r"row 0, column '[ds]"):
+            producer.send(f"{topic}-t", {"key": right | other, "value": {"v": 1}})
+    with log.producer() as producer:
+        producer.send(f"{topic}-t", {"key": right, "value": {"v": 1}})
 
 
 def test_a_wider_number_is_not_made_for_a_subject_of_keys_of_others(sql, client, topic):
