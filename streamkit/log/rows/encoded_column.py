@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,9 @@ from streamkit.log.topic.formats import KEY, KeyColumns, encode, key_columns_of
 from streamkit.schema import Schema
 
 _PLAIN = {"string": str, "int": int, "bigint": int, "boolean": bool, "double": float, "binary": bytes}
+
+_UNITS = {"date": "days", "timestamp": "microseconds"}
+_EPOCH: dict[str, Any] = {"date": dt.date(1970, 1, 1), "timestamp": dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)}
 
 
 def encoded_column(format: Format, name: str, values: list[Any]) -> pa.Array:
@@ -68,7 +72,11 @@ def _of_columns(keys: KeyColumns, values: list[Any]) -> pa.Array:
 def _columns_of(keys: KeyColumns, rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
     """The columns of dicts; where one has texts, each is read by itself, so that no row is read otherwise for its neighbours."""
     try:
-        columns = [convert_python(one, [row.get(one.name) for row in rows]) for one in keys.columns]
+        as_number = keys.codec.format.name != "json"
+        columns = [
+            convert_python(one, [_filled(one.type, row.get(one.name), as_number=as_number) for row in rows])
+            for one in keys.columns
+        ]
         return pa.RecordBatch.from_arrays(columns, names=list(keys.columns.names))
     except SchemaError:
         if len(rows) == 1:
@@ -96,3 +104,18 @@ def _has_fields(type: str, value: Any) -> bool:
     if (element := element_of(type)) and isinstance(value, list):
         return all(_has_fields(element, one) for one in value)
     return True
+
+
+def _filled(type: str, value: Any, *, as_number: bool) -> Any:
+    """A value with null for fields of structs that it leaves out; in Avro and Protobuf a time may be a number: of days, or of microseconds."""
+    if (fields := fields_of(type)) and isinstance(value, Mapping):
+        known = dict(fields)
+        return {
+            **dict.fromkeys(known),
+            **{name: _filled(known.get(name, ""), one, as_number=as_number) for name, one in value.items()},
+        }
+    if (element := element_of(type)) and isinstance(value, list):
+        return [_filled(element, one, as_number=as_number) for one in value]
+    if as_number and isinstance(value, int) and not isinstance(value, bool) and type in _UNITS:
+        return _EPOCH[type] + dt.timedelta(**{_UNITS[type]: value})
+    return value

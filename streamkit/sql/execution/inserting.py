@@ -34,7 +34,7 @@ from streamkit.sql.execution.inserted_values import InsertedValues
 from streamkit.sql.execution.row_time import is_row_time
 from streamkit.sql.execution.schema_registration import let_write, written_by
 from streamkit.sql.execution.script_state import Changed, ScriptState
-from streamkit.sql.execution.stored_source import written_columns
+from streamkit.sql.execution.stored_source import is_ksql, written_columns
 from streamkit.sql.execution.topic_fit import key_misfit, misfit, unsaid_key_misfit
 from streamkit.sql.script.declared_source import HEADERS_ROLE
 from streamkit.sql.tree.span import NOWHERE, Name, TextSpan
@@ -130,7 +130,7 @@ def check_key(state: ScriptState, known: StoredSource, topic: Topic, span: TextS
     others, decoding = state.definitions.others(known), None
     if topic.format is not None and (others or known.key):
         decoding = state.reading.topic_rows(known).decoding
-    if decoding is not None and known.key and (reason := unsaid_key_misfit(decoding, topic)):
+    if decoding is not None and known.key and not is_ksql(known) and (reason := unsaid_key_misfit(decoding, topic)):
         raise state.error(f"{known.name} cannot write keys of the topic {topic.name}: {reason}", span)
     if decoding is None or not others or (reason := key_misfit(decoding, topic)) is None:
         return

@@ -11,7 +11,7 @@ from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.topic import Topic
 from streamkit.plan.decoding import DecodedSchema
 from streamkit.plan.encoding import other_settings
-from streamkit.schema import SchemaColumn
+from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.definitions import VALUE_FORMAT
 from streamkit.sql.script.declared_source import HEADERS_ROLE
 from streamkit.sql.script.properties import NATIVE
@@ -61,18 +61,25 @@ def unsaid_key_misfit(written: DecodedSchema, topic: Topic) -> str | None:
     """
     How the keys that a declaration of the `spark` dialect would write lie otherwise than the topic says; None if they do not, or it says nothing.
 
-    JSON and DELIMITED of both dialects differ in some values alone.
+    JSON of several columns and DELIMITED of both dialects differ in some values alone.
     """
     its = topic.format
-    if its is None or written.format.setting(KEY_FORMAT) or not its.setting(KEY_FORMAT) or not its.setting(KEY_SCHEMA):
+    if its is None or not its.setting(KEY_FORMAT) or not its.setting(KEY_SCHEMA):
         return None
     said, name = its.setting(KEY_FORMAT), written.keys.name
     is_under_schemas = its.has_registry and said in WITH_REGISTRY
-    is_text = {said, name} == {"kafka", "string"} and [one.type for one in written.key] == ["string"]
-    is_alike = said == name or {said, name} in ({"csv", "delimited"}, {"json", "ksql_json"})
-    if is_text or (is_alike and is_under_schemas == written.keys.has_registry):
+    types = [one.type for one in written.key]
+    is_text = {said, name} == {"kafka", "string"} and types in (["string"], ["binary"])
+    is_json = {said, name} == {"json", "ksql_json"} and len(types) > 1
+    is_alike = said == name or {said, name} == {"csv", "delimited"} or is_json
+    if is_text and [one.type for one in Schema.from_ddl(its.setting(KEY_SCHEMA))] == types:
         return None
-    return f"its keys are {its.setting(KEY_SCHEMA)} in the format {said}, and what is written has {written.key} in the format {name}; expected the same"
+    if is_alike and is_under_schemas == written.keys.has_registry:
+        return None
+    return (
+        f"its keys are {its.setting(KEY_SCHEMA)} in the format {said}, and what is written has {written.key} in the format {name}; expected KEY_FORMAT as the "
+        "topic has it, or the ksql dialect, if that has made it"
+    )
 
 
 def _unfit(stored: StoredSource, topic: Topic) -> Iterator[str]:

@@ -514,6 +514,50 @@ def test_keys_of_a_producer_do_not_depend_on_their_neighbours(spark, log, topic,
         producer.send(f"{topic}-t", {"key": right, "value": {"v": 1}})
 
 
+@pytest.mark.parametrize("format", ["AVRO", "PROTOBUF"])
+def test_what_a_key_of_a_producer_may_leave_out(sql, log, topic, format):
+    """Columns, and fields of structs beside any others, which are null then; and times as the numbers that these formats have."""
+    sql.execute(
+        f"CREATE STREAM s (D DATE KEY, W TIMESTAMP KEY, S STRUCT<T TIMESTAMP, Y STRING> KEY, v INT) {of_topic(topic, format)}"
+    )
+    keys = [
+        {"D": dt.date(2020, 1, 2), "W": AT, "S": {"T": AT}},
+        {"D": 18263, "W": 1577934245000000, "S": {"T": AT, "Y": None}},
+        {"W": AT},
+    ]
+    with log.producer() as producer:
+        for key in keys:
+            producer.send(topic, {"key": key, "value": {"V": 1}})
+    found = sorted((row["D"] is None, row["W"], (row["S"] or {}).get("T")) for row in sql.query("SELECT * FROM S").to_pylist())
+    assert found == [(False, AT, AT), (False, AT, AT), (True, AT, None)]
+    assert len(spellings(log, topic)) == 2
+
+
+@pytest.mark.parametrize("values", ["JSON", "AVRO", "PROTOBUF"])
+def test_the_spark_dialect_writes_no_keys_that_the_ksql_dialect_has_otherwise(log, values):
+    """Without a registry; texts and bytes are the same in both, and JSON and DELIMITED of several columns."""
+    cases = {
+        ("INT", "KAFKA"): [("STRING", "KAFKA", False), ("INT", "STRING", False)],
+        ("STRING", "KAFKA"): [("STRING", "KAFKA", True), ("STRING", "STRING", True), ("STRING", "JSON", False)],
+        ("BYTES", "KAFKA"): [("BINARY", "KAFKA", True)],
+        ("INT", "JSON"): [("INT", "JSON", False)],
+        ("INT", "AVRO"): [("INT", "STRING", False)],
+    }
+    for number, ((type, keys), others) in enumerate(cases.items()):
+        given = f"WITH (KAFKA_TOPIC = 't{number}', VALUE_FORMAT = '{values}', KEY_FORMAT = '{{}}', PARTITIONS = 1)"
+        with sk.SqlSession(log, settings={"streamkit.sql.dialect": "ksql"}) as ksql:
+            ksql.execute(f"CREATE STREAM A{number} (`k` {type} KEY, `v` INT) {given.format(keys)}")
+        with sk.SqlSession(log) as spark:
+            for place, (other, format, is_written) in enumerate(others):
+                literal = {"INT": "5", "STRING": "'a'", "BINARY": "X'61'"}[other]
+                spark.execute(f"CREATE STREAM b{number}_{place} (k {other} KEY, v INT) {given.format(format)}")
+                if is_written:
+                    spark.execute(f"INSERT INTO b{number}_{place} VALUES ({literal}, 1)")
+                else:
+                    with pytest.raises(SqlError, match=f"cannot write keys of the topic t{number}: its keys are `k` "):
+                        spark.execute(f"INSERT INTO b{number}_{place} VALUES ({literal}, 1)")
+
+
 def test_a_wider_number_is_not_made_for_a_subject_of_keys_of_others(sql, client, topic):
     """Which the registry refuses in PROTOBUF: no key beyond the subject's could be written."""
     client.id_of(f"{topic}-key", "PROTOBUF", schema_made_of("protobuf", Schema.parse("K int")), register=True)
