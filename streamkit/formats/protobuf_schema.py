@@ -218,17 +218,19 @@ def is_same_field(field: Any, message: Any) -> bool:
 
 def is_misread(field: Any, message: Any) -> bool:
     """
-    Whether a message has a field of that name whose bytes would be those of another one, or another value.
+    Whether a message has a field of that name, in any case, whose bytes would be those of another one, or another value.
 
     So they are under another number, in a type that columns never have, and where one of both is a message of Google or Confluent.
     """
-    other = message.fields_by_name.get(field.name)
+    near = [one for one in message.fields if one.name.lower() == field.name.lower()]
+    other = message.fields_by_name.get(field.name) or (near[0] if near else None)
     if other is None:
         return False
     unmade = (
         field.TYPE_SINT32, field.TYPE_SINT64, field.TYPE_FIXED32, field.TYPE_FIXED64, field.TYPE_SFIXED32, field.TYPE_SFIXED64, field.TYPE_ENUM,
     )  # fmt: skip
-    if other.number != field.number or other.type in unmade:
+    is_other_real = field.type != other.type and {field.type, other.type} & {field.TYPE_FLOAT, field.TYPE_DOUBLE}
+    if other.number != field.number or other.type in unmade or is_other_real:
         return True
     inner, its = field.message_type, other.message_type
     known = {
