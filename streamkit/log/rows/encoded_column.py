@@ -38,7 +38,7 @@ def _encoded_keys(format: Format, keys: KeyColumns, values: list[Any]) -> pa.Arr
     """Dicts of a key's columns as the bytes under a schema of a registry; bytes are written as they are."""
     names = keys.columns.names
     for number, value in enumerate(values):
-        is_other = isinstance(value, Mapping) and (not value or not set(value) <= set(names))
+        is_other = isinstance(value, Mapping) and (not value or (keys.is_own and not set(value) <= set(names)))
         if is_other or not isinstance(value, Mapping | bytes | None):
             shown = repr(value) if len(repr(value)) <= 80 else f"{repr(value)[:77]}..."
             raise SchemaError(
@@ -47,7 +47,7 @@ def _encoded_keys(format: Format, keys: KeyColumns, values: list[Any]) -> pa.Arr
                 (number,),
             )
     # What formats and columns take from Python alike needs no columns, which take four times as long for a key alone.
-    is_plain = keys.codec.format.name != "json" and all(_is_plain(value, keys.columns) for value in values)
+    is_plain = keys.codec.format.name != "json" and (not keys.is_own or all(_is_plain(value, keys.columns) for value in values))
     return encode(format, values, KEY) if is_plain else _of_columns(keys, values)
 
 

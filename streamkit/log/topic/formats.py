@@ -144,10 +144,15 @@ def _under_subject(keys: Codec) -> Codec:
 
 @dataclass(frozen=True)
 class KeyColumns:
-    """The columns of a topic's keys under a schema of a registry, and what writes them as SQL and programs do."""
+    """
+    The columns of a topic's keys under a schema of a registry, and what writes them as SQL and programs do.
+
+    They are not the topic's own where nobody has written under their schema, and others have another one.
+    """
 
     columns: Schema
     codec: Codec
+    is_own: bool
 
     def as_read(self, keys: Sequence[Any]) -> pa.RecordBatch | None:
         """The columns of keys that are dicts as JSON has them, with texts for times and decimals; None if one is none."""
@@ -165,7 +170,8 @@ def key_columns_of(format: Format) -> KeyColumns | None:
     if keys.schema is None or not keys.has_registry or keys.setting(WINDOW):
         return None
     codec = Codec(_with_schema_of_columns(keys), topic=keys.topic, part=KEY)
-    return KeyColumns(Schema.from_ddl(keys.schema), _under_subject(codec))
+    written = _under_subject(codec)
+    return KeyColumns(Schema.from_ddl(keys.schema), written, is_own=written.format.schema == codec.format.schema)
 
 
 def _with_schema_of_columns(keys: Format) -> Format:
