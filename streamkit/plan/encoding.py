@@ -125,7 +125,11 @@ def is_same_key(keys: Format, columns: Schema, its: Schema) -> bool:
 
 
 def _is_same_type(type: str, its: str, *, is_json: bool) -> bool:
-    """Whether values of a type are written as those of the other one; fields of structs may stand in another order, unless bytes have that order."""
+    """
+    Whether a value of one type is written to the same bytes as one of the other type.
+
+    Fields of structs may stand in another order, but not in JSON, which writes them in their order.
+    """
     if type in INTEGERS and its in INTEGERS:
         return is_json or INTEGERS.index(type) <= INTEGERS.index(its)
     fields, others = fields_of(type), fields_of(its)

@@ -70,7 +70,11 @@ def _of_columns(keys: KeyColumns, values: list[Any]) -> pa.Array:
 
 
 def _columns_of(keys: KeyColumns, rows: list[Mapping[str, Any]]) -> pa.RecordBatch:
-    """The columns of dicts; where one has texts, each is read by itself, so that no row is read otherwise for its neighbours."""
+    """
+    The columns of dicts with values of Python; of a dict that has texts in their place, as JSON has them.
+
+    If one has such texts, each dict is read alone, because otherwise its neighbours would be read as texts, too.
+    """
     try:
         as_number = keys.codec.format.name != "json"
         columns = [
@@ -80,9 +84,8 @@ def _columns_of(keys: KeyColumns, rows: list[Mapping[str, Any]]) -> pa.RecordBat
         return pa.RecordBatch.from_arrays(columns, names=list(keys.columns.names))
     except SchemaError:
         if len(rows) == 1:
-            if not all(
-                _has_fields(one.type, rows[0].get(one.name)) for one in keys.columns
-            ):  # of which JSON reads those alone that it knows
+            # A reader of JSON drops the fields that it does not know.
+            if not all(_has_fields(one.type, rows[0].get(one.name)) for one in keys.columns):
                 raise
             if (read := keys.as_read(rows)) is None:
                 raise

@@ -310,7 +310,8 @@ def written_by(state: ScriptState, source: StoredSource) -> Encoded | None:
     if decoding is None or not decoding.format.has_registry:
         return None
     format = with_schema(decoding.format, decoding.value) if len(decoding.value) else decoding.format
-    key = decoding.key if source.key else Schema(())  # of which the spark dialect reads a text
+    # For a stream without a key the spark dialect reads a text as the key, and writes none.
+    key = decoding.key if source.key else Schema(())
     return Encoded(key, decoding.value, decoding.keys, format)
 
 

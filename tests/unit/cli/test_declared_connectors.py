@@ -46,7 +46,7 @@ def test_a_server_that_leaves_them_to_others(declared, tmp_path):
     with sk.SqlSession(declared) as sql:
         sql.execute("CREATE STREAM s (a INT); CREATE STREAM t AS SELECT a FROM s")
     process = CommandProcess(tmp_path / "log", "sql", "serve", "--connectors", "external")
-    assert any(line.endswith("RUNNING\n") for line in process.stdout)  # which others may stand in front of
+    assert any(line.endswith("RUNNING\n") for line in process.stdout)  # the server may print other lines first
     process.end()
     assert (read_status(declared), "items" in declared.topics()) == ([], False)
 

@@ -89,7 +89,7 @@ def test_a_key_has_one_spelling(spark, registry, log, client, topic, format, mak
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_topic_that_is_made_again_has_the_keys_of_its_statement(spark, client, log, topic, format):
-    """And not those that the dropped topic has left in the registry."""
+    """The registry still has the keys of the dropped topic, and nobody writes under them."""
     for key, value in (("id INT", "7"), ("name STRING", "'b'"), ("id BIGINT", "8"), ("id INT", "9")):
         spark.execute(f"CREATE STREAM s ({key} KEY, v STRING) {of_topic(topic, format)}; INSERT INTO s VALUES ({value}, 'x')")
         spark.execute(f"INSERT INTO s VALUES ({value}, 'y')")
@@ -276,7 +276,7 @@ def test_a_start_that_fails_does_not_say_the_keys_of_its_topic_for_good(registry
                 run.wait()
         else:
             run.wait()
-    if format != "JSON_SR":  # in which a producer goes by the columns that the topic says
+    if format != "JSON_SR":  # keys in JSON have the columns that the topic says
         with log.producer() as producer:
             producer.send(topic, {"key": {"id": 7}, "value": {"v": "b"}})
     assert len(spellings(log, topic)) == 1
