@@ -22,10 +22,10 @@ from streamkit.plan.decoding import decoded
 from streamkit.plan.inputs import resolve_inputs, sources_of
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.avro_columns import add_avro_columns
+from streamkit.sql.execution.declared_keys import check_places
 from streamkit.sql.execution.definitions import FORMAT_NAMES, VALUE_FORMAT, Definitions, says_registry
 from streamkit.sql.execution.inferred_columns import InferredColumns
 from streamkit.sql.execution.kept_values import KeptValues
-from streamkit.sql.execution.placed_keys import check_places
 from streamkit.sql.execution.queries import check_queries
 from streamkit.sql.execution.schema_fit import check_behind_registry, check_others, check_readable
 from streamkit.sql.execution.schema_registration import (

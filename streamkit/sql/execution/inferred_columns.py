@@ -17,8 +17,8 @@ from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
 from streamkit.plan.encoding import own_keys
 from streamkit.schema import Schema, SchemaColumn
+from streamkit.sql.execution.declared_keys import placed_key_of
 from streamkit.sql.execution.definitions import VALUE_FORMAT, format_columns
-from streamkit.sql.execution.placed_keys import placed_key_of
 from streamkit.sql.execution.schema_fit import is_of_other_kind
 from streamkit.sql.execution.script_state import ScriptState
 from streamkit.sql.execution.stored_source import WINDOW_TYPE

@@ -28,9 +28,9 @@ from streamkit.plan.refusal import RefusedTopic
 from streamkit.schema import Schema, SchemaColumn
 from streamkit.sql.execution.avro_columns import add_avro_columns, gets_columns
 from streamkit.sql.execution.backfill import BACKFILL, TOPIC, built_beside, topic_of_built, with_built, without_built
+from streamkit.sql.execution.declared_keys import check_places
 from streamkit.sql.execution.definitions import Definitions
 from streamkit.sql.execution.kept_values import KeptValues
-from streamkit.sql.execution.placed_keys import check_places
 from streamkit.sql.execution.registered_functions import with_functions
 from streamkit.sql.execution.schema_registration import (
     check_holds,
